@@ -1,0 +1,72 @@
+"""The one clock of a public call."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Optional
+
+_now = time.monotonic
+
+
+class Deadline:
+    """When a call has to end: a hard end, and a silence that signs of life reset.
+
+    Made once per public call and passed down; below the public functions nothing takes seconds.
+    Reading it and `touch` are safe from any thread.
+
+    Args:
+        timeout: Seconds until the hard end, ``None`` for no end.
+        silence: Seconds without `touch` until the end, ``None`` for no such bound.
+    """
+
+    __slots__ = ("_end", "_holds", "_last", "silence", "timeout")
+
+    def __init__(self, timeout: Optional[float], silence: Optional[float] = None) -> None:
+        now = _now()
+        self.timeout = timeout
+        self.silence = silence
+        self._end = math.inf if timeout is None else now + timeout
+        self._last = now
+        self._holds = 0
+
+    def remaining(self) -> Optional[float]:
+        """Return the seconds left, at least 0, or ``None`` where there is no bound."""
+        end = self._end
+        if self.silence is not None and not self._holds:
+            end = min(end, self._last + self.silence)
+        if end == math.inf:
+            return None
+        return max(0.0, end - _now())
+
+    @property
+    def expired(self) -> bool:
+        """Whether no time is left."""
+        return self.remaining() == 0.0
+
+    @property
+    def reached(self) -> Optional[float]:
+        """The bound, in seconds, that ends the call: for the message of its error."""
+        if self._end != math.inf and _now() >= self._end:
+            return self.timeout
+        return self.silence if self.silence is not None else self.timeout
+
+    def touch(self) -> None:
+        """Note a sign of life: the silence starts anew."""
+        self._last = _now()
+
+    def hold(self) -> None:
+        """Stop the clock of the silence, while a handler of this call works."""
+        self._holds += 1
+
+    def release(self) -> None:
+        """Let the clock of the silence go on, from zero."""
+        self._last = _now()
+        self._holds -= 1
+
+    def within(self, seconds: Optional[float]) -> Deadline:
+        """Return a new deadline: at most ``seconds`` from now, never after this one."""
+        left = self.remaining()
+        if seconds is None:
+            return Deadline(left)
+        return Deadline(seconds if left is None else min(seconds, left))

@@ -1,0 +1,120 @@
+"""One request in flight, and the thread that waits for it."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any, Callable, Optional
+
+from .deadline import Deadline
+
+# On Windows a lock's wait cannot be interrupted by Ctrl-C.
+_SLICE = 0.1 if os.name == "nt" else None
+
+
+class PendingCall:
+    """A one-shot future: the first outcome wins, later ones are dropped.
+
+    ``settle`` and ``fail`` may be called from any thread and say whether they won. The thread that
+    made the call waits in `wait`; a thread that reads on its behalf registers with `attach` how it
+    is woken when the outcome comes from elsewhere (cancelled, closed).
+
+    Attributes:
+        id: The JSON-RPC id of the request.
+        method: The method of the request, for messages of errors.
+        deadline: When the call has to end.
+        request_sent: ``False`` until a byte of the request may have left, then ``True``.
+        progress: Takes the params of a progress notification; ``None`` if nobody asked for it.
+    """
+
+    __slots__ = (
+        "_abort",
+        "_error",
+        "_latch",
+        "_lock",
+        "_reply",
+        "deadline",
+        "id",
+        "method",
+        "progress",
+        "request_sent",
+        "settled",
+        "touch_on_progress",
+    )
+
+    def __init__(self, id: int, method: str, deadline: Deadline) -> None:
+        self.id = id
+        self.method = method
+        self.deadline = deadline
+        self.request_sent = False
+        self.progress: Optional[Callable[[dict[str, Any]], None]] = None
+        self.touch_on_progress = False
+        self.settled = False
+        self._reply: Optional[dict[str, Any]] = None
+        self._error: Optional[BaseException] = None
+        self._abort: Optional[Callable[[], None]] = None
+        # Guards the choice of the outcome and `_abort`; nothing waits, and no foreign code runs, under it.
+        self._lock = threading.Lock()
+        self._latch = threading.Lock()
+        self._latch.acquire()
+
+    def settle(self, reply: dict[str, Any]) -> bool:
+        """Bring the answer, the whole JSON-RPC response; return whether it counts."""
+        return self._finish(reply, None)
+
+    def fail(self, error: BaseException) -> bool:
+        """Bring an error instead of an answer; return whether it counts."""
+        return self._finish(None, error)
+
+    def _finish(self, reply: Optional[dict[str, Any]], error: Optional[BaseException]) -> bool:
+        with self._lock:
+            if self.settled:
+                return False
+            self._reply, self._error, self.settled = reply, error, True
+            abort, self._abort = self._abort, None
+        self._latch.release()
+        if abort is not None and error is not None:
+            abort()
+        return True
+
+    def attach(self, abort: Callable[[], None]) -> bool:
+        """Set how a thread that reads for this call is woken; return ``False`` if it is too late.
+
+        ``abort`` must neither block nor raise, and may run after the reader is gone.
+        """
+        with self._lock:
+            if self.settled:
+                return False
+            self._abort = abort
+            return True
+
+    def detach(self) -> None:
+        """Forget what `attach` set."""
+        with self._lock:
+            self._abort = None
+
+    def wait(self, deadline: Optional[Deadline] = None) -> bool:
+        """Block until there is an outcome or ``deadline`` (default: the call's own) has passed.
+
+        Returns:
+            Whether there is an outcome.
+        """
+        deadline = deadline or self.deadline
+        latch = self._latch
+        while not self.settled:
+            left = deadline.remaining()
+            if left == 0.0:
+                return self.settled
+            if _SLICE is not None:
+                left = _SLICE if left is None else min(left, _SLICE)
+            # A lock refuses waits of more than a few hundred years; nobody needs more than a day at a time.
+            if latch.acquire(timeout=min(left, 86400.0) if left is not None else -1):
+                latch.release()
+        return True
+
+    def result(self) -> dict[str, Any]:
+        """Return the answer, or raise the error, of a call that has its outcome."""
+        if self._error is not None:
+            raise self._error
+        assert self._reply is not None
+        return self._reply

@@ -1,0 +1,55 @@
+"""The one place where threads are made and awaited."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+from collections.abc import Iterable
+from typing import Any, Callable
+
+from .deadline import Deadline
+
+logger = logging.getLogger("mcp_sync.threads")
+_numbers = itertools.count(1)
+
+
+def client_name() -> str:
+    """Return a name for a client that got none: ``client-1``, ``client-2``, ..."""
+    return f"client-{next(_numbers)}"
+
+
+def spawn(owner: str, role: str, target: Callable[..., None], *args: Any) -> threading.Thread:
+    """Start a daemon thread named ``mcp_sync-<owner>-<role>``.
+
+    Daemon, because a forgotten ``close()`` must not keep the interpreter from ending. An exception
+    that escapes ``target`` is logged, so that no thread dies silently.
+    """
+    thread = threading.Thread(target=_run, args=(target, args), name=f"mcp_sync-{owner}-{role}", daemon=True)
+    thread.start()
+    return thread
+
+
+def _run(target: Callable[..., None], args: tuple[Any, ...]) -> None:
+    try:
+        target(*args)
+    except Exception:
+        logger.exception("Thread %s failed", threading.current_thread().name)
+
+
+def join_all(threads: Iterable[threading.Thread], deadline: Deadline) -> bool:
+    """Wait for threads, all within one deadline; the calling thread itself is left out.
+
+    Returns:
+        Whether all of them have ended. The others are named in a warning.
+    """
+    alive = []
+    for thread in threads:
+        if thread is threading.current_thread():
+            continue
+        thread.join(deadline.remaining())
+        if thread.is_alive():
+            alive.append(thread.name)
+    if alive:
+        logger.warning("Still running after close(): %s", ", ".join(alive))
+    return not alive

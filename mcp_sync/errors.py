@@ -1,0 +1,379 @@
+"""Every exception that this library raises on its own account.
+
+::
+
+    MCPError
+    |- UsageError                ClientClosed, NotSupported, Forked
+    |- TransportError            .request_sent: could the server have acted?
+    |  |- ConnectFailed          spawn, DNS, TLS, refused
+    |  |- ConnectionLost         stream ended, process exited
+    |  |- HTTPStatusError        .status .headers .body_excerpt .retry_after
+    |  |- SessionExpired
+    |  `- MessageTooLarge        .limit
+    |- CallTimeout               also a TimeoutError
+    |- CallCancelled
+    |- ProtocolError             the peer broke the rules
+    |  |- InvalidMessage  InvalidResult
+    |  |- NegotiationFailed      .client_versions .server_versions
+    |  `- InputRoundsExceeded
+    |- RemoteError               a JSON-RPC error: .code .message .data
+    |  |- ParseError InvalidRequest MethodNotFound InvalidParams InternalError
+    |  |- HeaderMismatch UnsupportedProtocolVersion MissingClientCapability
+    |  `- UrlElicitationRequired ResourceNotFound
+    |- InputRequired             the call was asked to pause for input
+    |- ToolFailed                only with ``raise_on_error=True``
+    |- OutputInvalid             only with ``validation="strict"``
+    `- AuthError                 raised by the authorization hooks
+
+All of them can be pickled. A message names the method and the peer, never a secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Optional
+
+
+def _rebuild(cls: type[MCPError], args: tuple[Any, ...], state: dict[str, Any]) -> MCPError:
+    error = cls.__new__(cls, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+class MCPError(Exception):
+    """Root of all errors of this library."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.args, self.__dict__.copy())
+
+
+class UsageError(MCPError):
+    """The library was used wrongly: a target, an argument or an order of calls that cannot work."""
+
+
+class ClientClosed(UsageError):
+    """The client was closed, before the call or while it waited."""
+
+
+class NotSupported(UsageError):
+    """The protocol revision in use has no such method.
+
+    Attributes:
+        method: The method that was asked for.
+        version: The protocol revision of the connection.
+    """
+
+    def __init__(self, message: str, *, method: str = "", version: str = "") -> None:
+        super().__init__(message)
+        self.method = method
+        self.version = version
+
+
+class Forked(UsageError):
+    """The session was opened in another process, before a fork."""
+
+
+class TransportError(MCPError):
+    """A message could not be carried.
+
+    Attributes:
+        request_sent: ``False`` when the server certainly did not get the request, ``True`` when it
+            may have acted on it, ``None`` where that cannot be told or no request was concerned.
+    """
+
+    def __init__(self, message: str, *, request_sent: Optional[bool] = None) -> None:
+        super().__init__(message)
+        self.request_sent = request_sent
+
+
+class ConnectFailed(TransportError):
+    """No connection: the command could not be started, or DNS, TCP or TLS failed.
+
+    Attributes:
+        returncode: Exit code of a server process that ended while it started, else ``None``.
+        stderr_tail: The last lines that it wrote to standard error.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        request_sent: Optional[bool] = False,
+        returncode: Optional[int] = None,
+        stderr_tail: str = "",
+    ) -> None:
+        super().__init__(message, request_sent=request_sent)
+        self.returncode = returncode
+        self.stderr_tail = stderr_tail
+
+
+class ConnectionLost(TransportError):
+    """The connection ended before the answer came.
+
+    Attributes:
+        returncode: Exit code of the server process (negative: signal), ``None`` if it is not one.
+        stderr_tail: The last lines that it wrote to standard error.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        request_sent: Optional[bool] = None,
+        returncode: Optional[int] = None,
+        stderr_tail: str = "",
+    ) -> None:
+        super().__init__(message, request_sent=request_sent)
+        self.returncode = returncode
+        self.stderr_tail = stderr_tail
+
+
+class HTTPStatusError(TransportError):
+    """The server answered with an HTTP status that is no success and brought no JSON-RPC error.
+
+    Attributes:
+        status: The HTTP status code.
+        headers: The response headers, names in lower case, without cookies.
+        body_excerpt: The first characters of the body.
+        retry_after: Seconds to wait, from ``Retry-After``, or ``None``.
+        url: The URL that answered, without credentials and query.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int,
+        headers: Optional[Mapping[str, str]] = None,
+        body_excerpt: str = "",
+        retry_after: Optional[float] = None,
+        url: str = "",
+        request_sent: Optional[bool] = None,
+    ) -> None:
+        super().__init__(message, request_sent=request_sent)
+        self.status = status
+        self.headers = dict(headers or {})
+        self.body_excerpt = body_excerpt
+        self.retry_after = retry_after
+        self.url = url
+
+
+class SessionExpired(TransportError):
+    """The server no longer knows the session (HTTP 404 to a request with a session id)."""
+
+
+class MessageTooLarge(TransportError):
+    """A message was larger than ``Limits`` admits.
+
+    Attributes:
+        limit: The limit in bytes.
+    """
+
+    def __init__(self, message: str, *, limit: int, request_sent: Optional[bool] = None) -> None:
+        super().__init__(message, request_sent=request_sent)
+        self.limit = limit
+
+
+class CallTimeout(MCPError, TimeoutError):
+    """The call did not end in time. The request was cancelled; the server may have acted on it.
+
+    Attributes:
+        timeout: The bound that was reached, in seconds.
+        request_sent: As in `TransportError`.
+    """
+
+    def __init__(
+        self, message: str, *, timeout: Optional[float] = None, request_sent: Optional[bool] = None
+    ) -> None:
+        super().__init__(message)
+        self.timeout = timeout
+        self.request_sent = request_sent
+
+
+class CallCancelled(MCPError):
+    """The call was cancelled by its token.
+
+    Attributes:
+        reason: What was passed to ``CancelToken.cancel``.
+        request_sent: As in `TransportError`.
+    """
+
+    def __init__(
+        self, message: str, *, reason: Optional[str] = None, request_sent: Optional[bool] = None
+    ) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.request_sent = request_sent
+
+
+class ProtocolError(MCPError):
+    """The peer broke the rules of the protocol."""
+
+
+class InvalidMessage(ProtocolError):
+    """What arrived is not a JSON-RPC message.
+
+    Attributes:
+        excerpt: The first characters of it.
+    """
+
+    def __init__(self, message: str, *, excerpt: str = "") -> None:
+        super().__init__(message)
+        self.excerpt = excerpt
+
+
+class InvalidResult(ProtocolError):
+    """The result does not have the shape that the method asks for.
+
+    Attributes:
+        result: The result as it came.
+    """
+
+    def __init__(self, message: str, *, result: Any = None) -> None:
+        super().__init__(message)
+        self.result = result
+
+
+class NegotiationFailed(ProtocolError):
+    """Client and server have no protocol revision in common.
+
+    Attributes:
+        client_versions: What the client offered.
+        server_versions: What the server named.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        client_versions: tuple[str, ...] = (),
+        server_versions: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(message)
+        self.client_versions = tuple(client_versions)
+        self.server_versions = tuple(server_versions)
+
+
+class InputRoundsExceeded(ProtocolError):
+    """The server asked for input again and again (``Limits.input_rounds``)."""
+
+
+class RemoteError(MCPError):
+    """The server answered with a JSON-RPC error.
+
+    Attributes:
+        code: The error code.
+        message: The server's words.
+        data: What came with it, ``None`` if nothing.
+        status: The HTTP status that carried it, ``None`` elsewhere.
+    """
+
+    def __init__(self, code: int, message: str, data: Any = None, *, status: Optional[int] = None) -> None:
+        super().__init__(code, message, data)
+        self.code = code
+        self.message = message
+        self.data = data
+        self.status = status
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.code})"
+
+
+class ParseError(RemoteError):
+    """-32700: the server could not read the message as JSON."""
+
+
+class InvalidRequest(RemoteError):
+    """-32600: the server takes the message for no valid request."""
+
+
+class MethodNotFound(RemoteError):
+    """-32601: the server has no such method."""
+
+
+class InvalidParams(RemoteError):
+    """-32602: unknown tool, prompt, resource or cursor, or wrong arguments."""
+
+
+class InternalError(RemoteError):
+    """-32603: the server failed."""
+
+
+class HeaderMismatch(RemoteError):
+    """-32020: HTTP headers and body of the request differ."""
+
+
+class MissingClientCapability(RemoteError):
+    """-32021: the server needs a capability that this client did not declare."""
+
+
+class UnsupportedProtocolVersion(RemoteError):
+    """-32022: the server does not speak the revision of the request."""
+
+
+class ResourceNotFound(RemoteError):
+    """-32002: no such resource (revisions up to 2025-11-25)."""
+
+
+class UrlElicitationRequired(RemoteError):
+    """-32042: the user has to visit a URL first (revision 2025-11-25)."""
+
+
+_BY_CODE: dict[int, type[RemoteError]] = {
+    -32700: ParseError,
+    -32600: InvalidRequest,
+    -32601: MethodNotFound,
+    -32602: InvalidParams,
+    -32603: InternalError,
+    -32020: HeaderMismatch,
+    -32021: MissingClientCapability,
+    -32022: UnsupportedProtocolVersion,
+    -32002: ResourceNotFound,
+    -32042: UrlElicitationRequired,
+}
+
+
+def remote_error(code: int, message: str, data: Any = None, *, status: Optional[int] = None) -> RemoteError:
+    """Build the `RemoteError` class that belongs to a JSON-RPC error code."""
+    return _BY_CODE.get(code, RemoteError)(code, message, data, status=status)
+
+
+class InputRequired(MCPError):
+    """The call waits for input and was asked to pause instead of answering it.
+
+    Attributes:
+        requests: The server's input requests by their keys.
+    """
+
+    def __init__(self, message: str, *, requests: Optional[Mapping[str, Any]] = None) -> None:
+        super().__init__(message)
+        self.requests = dict(requests or {})
+
+
+class ToolFailed(MCPError):
+    """The tool reported an error, and ``raise_on_error=True`` was asked for.
+
+    Attributes:
+        result: The whole `CallToolResult`.
+    """
+
+    def __init__(self, message: str, *, result: Any) -> None:
+        super().__init__(message)
+        self.result = result
+
+
+class OutputInvalid(MCPError):
+    """The structured output does not match the tool's output schema.
+
+    Attributes:
+        result: The whole `CallToolResult`, readable as ever.
+    """
+
+    def __init__(self, message: str, *, result: Any) -> None:
+        super().__init__(message)
+        self.result = result
+
+
+class AuthError(MCPError):
+    """Authorization failed."""

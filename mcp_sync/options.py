@@ -1,0 +1,109 @@
+"""Settings of a client, as immutable values."""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass
+from typing import Any, Optional, Union
+
+from .errors import UsageError
+
+
+class _Unset(enum.Enum):
+    """The type of `UNSET`: "not given", where ``None`` means "no bound"."""
+
+    UNSET = "UNSET"
+
+    def __repr__(self) -> str:
+        return "UNSET"
+
+    def __bool__(self) -> bool:
+        return False
+
+
+UNSET = _Unset.UNSET
+
+Seconds = Optional[float]
+TimeoutArgument = Union[float, None, _Unset]
+
+
+def check_seconds(name: str, value: Any) -> None:
+    """Refuse what is no number of seconds.
+
+    Raises:
+        UsageError: ``value`` is neither ``None`` nor a finite number of at least 0.
+    """
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value) or value < 0:
+        raise UsageError(f"{name} must be a number of seconds (0 or more) or None, not {value!r}")
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    """Bounds on time, in seconds; ``None`` means no bound.
+
+    Attributes:
+        connect: TCP and TLS until the connection stands.
+        probe: The wait for an answer to ``server/discover`` before a server counts as an older one.
+        open: The whole opening: connect, probe, handshake.
+        silence: How long a call may stay without a sign of life. Progress resets this clock.
+        total: The longest that a call may last, whatever it reports.
+        close: The whole of ``close()``; also how long a callback may delay the return of its call.
+    """
+
+    connect: Seconds = 10
+    probe: Seconds = 2
+    open: Seconds = 30
+    silence: Seconds = 60
+    total: Seconds = 1800
+    close: Seconds = 5
+
+    def __post_init__(self) -> None:
+        for name in ("connect", "probe", "open", "silence", "total", "close"):
+            check_seconds(f"Timeouts.{name}", getattr(self, name))
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds on sizes and counts, far above what a real server needs.
+
+    Attributes:
+        message_bytes: The largest message that is accepted, in bytes, after decompression.
+        pages: How many pages an iterator follows.
+        input_rounds: How often a server may ask for input within one call (2026-07-28).
+        queue_length: How many messages may wait for the callbacks.
+        handler_threads: How many server requests are answered at a time.
+        stderr_lines: How many of the last lines of a server's standard error are kept.
+    """
+
+    message_bytes: int = 64 * 1024 * 1024
+    pages: int = 1000
+    input_rounds: int = 10
+    queue_length: int = 10_000
+    handler_threads: int = 4
+    stderr_lines: int = 50
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise UsageError(f"Limits.{name} must be a whole number of at least 1, not {value!r}")
+
+
+@dataclass(frozen=True)
+class Retry:
+    """What the client repeats by itself. Only what provably was not executed, or is idempotent.
+
+    Attributes:
+        resume: How often in a row a broken response stream of a legacy server is taken up again.
+        backoff: Seconds before such an attempt, where the server named none.
+    """
+
+    resume: int = 3
+    backoff: float = 1.0
+
+    def __post_init__(self) -> None:
+        if isinstance(self.resume, bool) or not isinstance(self.resume, int) or self.resume < 0:
+            raise UsageError(f"Retry.resume must be a whole number of at least 0, not {self.resume!r}")
+        check_seconds("Retry.backoff", self.backoff)

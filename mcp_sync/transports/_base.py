@@ -1,0 +1,137 @@
+"""The seam between the engine and a transport.
+
+One thread makes a call: it encodes a `Frame`, hands it to `Channel.request` together with its
+`PendingCall`, and then waits on the pending call. On a duplex channel (stdio, WebSocket) ``request``
+writes and returns, and the channel's reader thread passes what arrives to `Inbound.receive`, which
+settles the call. On HTTP ``request`` reads the response of its own POST, passes each message to
+``receive`` and returns when the call is settled: the waiting thread settles its own future.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Optional, Protocol
+
+from .._concurrency.deadline import Deadline
+from .._concurrency.pending import PendingCall
+from ..errors import MCPError
+from ..options import Limits, Retry, Timeouts
+
+
+class Frame(NamedTuple):
+    """One encoded message.
+
+    Attributes:
+        body: The message as UTF-8 JSON, without a line end.
+        method: The method of a request or notification, empty for a response.
+        headers: HTTP headers that go with it; other transports leave them out.
+    """
+
+    body: bytes
+    method: str = ""
+    headers: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True)
+class Wire:
+    """What a channel has to know of the protocol revision, once it is negotiated.
+
+    Attributes:
+        version_header: Value of ``MCP-Protocol-Version`` on every HTTP request, ``None`` for none.
+        sessions: Whether the server may hand out ``Mcp-Session-Id``.
+        get_stream: Whether to open the standalone GET stream (legacy, and somebody listens).
+        resumable: Whether a broken response stream is taken up with ``Last-Event-ID``.
+        cancel_by_close: Whether closing a response stream is how a request is cancelled (HTTP).
+    """
+
+    version_header: Optional[str] = None
+    sessions: bool = False
+    get_stream: bool = False
+    resumable: bool = False
+    cancel_by_close: bool = False
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the engine passes on to a channel."""
+
+    name: str
+    timeouts: Timeouts
+    limits: Limits
+    retry: Retry
+
+
+class Inbound(Protocol):
+    """Where a channel delivers: the engine. All methods may be called from any thread and do not block
+    on the user's code; ``receive`` may wait for room in the callback queue, within the call's deadline."""
+
+    def receive(self, message: Any, call: Optional[PendingCall] = None) -> None:
+        """Take one decoded JSON value.
+
+        Args:
+            message: What the peer sent: a message, a batch of messages (2025-03-26), or rubbish.
+            call: The call on whose own response stream it came, ``None`` on a shared channel.
+        """
+
+    def lost(self, error: MCPError) -> None:
+        """The channel is dead. Every call in flight on it fails with ``error``."""
+
+    def report(self, error: Exception) -> None:
+        """Pass on a fault that concerns no single call (a skipped line, a refused GET stream)."""
+
+
+class Channel(Protocol):
+    """A live transport to one peer. Safe for any number of threads.
+
+    Attributes:
+        peer: How the peer is named in errors, without secrets.
+        is_http: Whether HTTP headers are sent and ``x-mcp-header`` has to be obeyed.
+        duplex: Whether one stream is shared by all calls, so that a silent probe leaves it usable.
+    """
+
+    peer: str
+    is_http: bool
+    duplex: bool
+
+    def start(self, inbound: Inbound, deadline: Deadline) -> None:
+        """Connect, as far as that needs no request. Called once.
+
+        Raises:
+            ConnectFailed: There is nobody to talk to. Nothing is left behind.
+            CallTimeout: Not within the deadline.
+        """
+
+    def configure(self, wire: Wire) -> None:
+        """Adapt to the negotiated revision. Does not block."""
+
+    def request(self, frame: Frame, call: PendingCall) -> None:
+        """Send a request. When it returns, the call is settled, or a reader thread will settle it.
+
+        Sets ``call.request_sent`` before the first byte may leave. Returns early when the call is
+        settled by somebody else (cancelled, closed).
+
+        Raises:
+            TransportError: The request failed; the channel itself may be fine (HTTP).
+            CallTimeout: The call's deadline passed while this thread sent or read.
+        """
+
+    def send(self, frame: Frame, deadline: Deadline) -> None:
+        """Send a notification or a response.
+
+        Raises:
+            TransportError, CallTimeout: It could not be sent.
+        """
+
+    def post(self, frame: Frame) -> bool:
+        """Send a small message if that can be done at once, without blocking; return whether it was."""
+
+    def close(self, deadline: Deadline) -> None:
+        """End the connection and everything that belongs to it: threads, sockets, processes.
+
+        Idempotent, safe from any thread, never raises, returns by the deadline. The engine has
+        failed all calls before, which wakes the threads that read for them.
+        """
+
+    def abandon(self) -> None:
+        """In a forked child: drop what was inherited, without a byte to the peer and without a lock."""
