@@ -9,7 +9,7 @@ settles the call. On HTTP ``request`` reads the response of its own POST, passes
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Optional, Protocol
 
@@ -126,6 +126,10 @@ class Channel(Protocol):
     def post(self, frame: Frame) -> bool:
         """Send a small message if that can be done at once, without blocking; return whether it was."""
 
+    @property
+    def session_id(self) -> Optional[str]:
+        """The ``Mcp-Session-Id`` in use (legacy HTTP), else ``None``."""
+
     def close(self, deadline: Deadline) -> None:
         """End the connection and everything that belongs to it: threads, sockets, processes.
 
@@ -135,3 +139,17 @@ class Channel(Protocol):
 
     def abandon(self) -> None:
         """In a forked child: drop what was inherited, without a byte to the peer and without a lock."""
+
+
+class Target(Protocol):
+    """A frozen description of a peer: what a user passes to ``Client``. Its ``repr`` shows no secret."""
+
+    def identity(self) -> Hashable:
+        """What tells two servers apart, without secrets: the key under which the server's era is remembered."""
+
+    def channel(self, settings: Settings) -> Channel:
+        """Make a new channel. Opens nothing.
+
+        Raises:
+            UsageError: The description cannot work.
+        """
