@@ -1,0 +1,315 @@
+"""JSON-RPC messages as bytes, and what kind of message a decoded one is.
+
+Strict in what it writes, lenient in what it reads: one odd byte of a peer must not cost a whole
+connection, and a value that JSON cannot carry is named before anything is sent.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, Optional, Union
+
+from pydantic import BaseModel
+from pydantic_core import from_json
+
+from ..errors import InvalidMessage, UsageError
+
+EXCERPT_LENGTH = 200
+_PATH_LENGTH = 120
+_DEPTH_SEARCHED = 100_000
+
+
+class Kind(enum.Enum):
+    """What a message is for."""
+
+    RESPONSE = "response"
+    REQUEST = "request"
+    NOTIFICATION = "notification"
+    INVALID = "invalid"
+
+
+# Before Python 3.11 reading a member off an enumeration runs Python code; these names do not.
+RESPONSE = Kind.RESPONSE
+REQUEST = Kind.REQUEST
+NOTIFICATION = Kind.NOTIFICATION
+INVALID = Kind.INVALID
+
+
+class ErrorParts(NamedTuple):
+    """The members of a JSON-RPC error, as far as they can be read."""
+
+    code: int
+    message: str
+    data: Any
+
+
+# --- writing ---------------------------------------------------------------------------------------------
+
+
+def encode(message: dict[str, Any]) -> bytes:
+    """Write a message as compact UTF-8 JSON.
+
+    The bytes never hold a line feed, nor a line end of Unicode (U+0085, U+2028, U+2029), at which some
+    peers cut lines. pydantic models and objects with a ``to_wire()`` method are dumped, whatever their
+    depth. Keys may be what ``json`` turns into strings: ``str``, ``int``, ``float``, ``bool``, ``None``.
+
+    Raises:
+        UsageError: A value that JSON cannot carry: NaN, an infinity, a lone surrogate, an object of
+            another type, a circular reference, nesting too deep. It names the path to that value.
+    """
+    try:
+        text = _ENCODER.encode(message)
+        if not text.isascii():
+            text = _escape_line_ends(text)
+        return text.encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UsageError(_encoding_fault(message, error)) from error
+
+
+def _escape_line_ends(text: str) -> str:
+    # Outside of strings JSON is ASCII, so that these can only stand within one.
+    return text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\x85", "\\u0085")
+
+
+def _to_json_value(value: Any) -> Any:
+    if not isinstance(value, type):
+        to_wire = getattr(value, "to_wire", None)
+        if callable(to_wire):
+            return to_wire()
+        if isinstance(value, BaseModel):
+            return value.model_dump(mode="json", by_alias=True)
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+_ENCODER = json.JSONEncoder(
+    ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_to_json_value
+)
+
+
+def _encoding_fault(message: Any, error: Exception) -> str:
+    """Find what `encode` failed at. Keeps its own stack, since depth may be the fault."""
+    path: list[str] = []
+    deepest: list[str] = []
+    depth_reached = 0
+    ancestors: set[int] = set()
+    stack: list[tuple[int, Iterator[tuple[str, Any]]]] = [(0, iter([("", message)]))]
+    while stack and depth_reached < _DEPTH_SEARCHED:
+        owner, children = stack[-1]
+        item = next(children, None)
+        if item is None:
+            stack.pop()
+            ancestors.discard(owner)
+            del path[-1:]
+            continue
+        path.append(item[0])
+        value = item[1]
+        fault, grandchildren = _inspect(value)
+        if id(value) in ancestors:
+            fault = "the value contains itself"
+        if fault is not None:
+            return f"{_shown_path(path)}: {fault}"
+        if grandchildren is None:
+            path.pop()
+            continue
+        if len(path) > depth_reached:
+            depth_reached, deepest = len(path), path[:_PATH_LENGTH]
+        ancestors.add(id(value))
+        stack.append((id(value), grandchildren))
+    if isinstance(error, RecursionError):
+        return f"{_shown_path(deepest)}: nested too deeply for JSON"
+    return f"the message cannot be written as JSON: {error}"
+
+
+def _inspect(value: Any) -> tuple[Optional[str], Optional[Iterator[tuple[str, Any]]]]:
+    """Give the fault of a value itself, and its children if it is a container."""
+    if isinstance(value, dict):
+        fault = next((fault for fault in map(_key_fault, value) if fault), None)
+        return fault, ((_step(key), child) for key, child in value.items())
+    if isinstance(value, (list, tuple)):
+        return None, ((f"[{index}]", child) for index, child in enumerate(value))
+    if value is None or isinstance(value, (str, int, float)):
+        return _scalar_fault(value), None
+    try:
+        dumped = _to_json_value(value)
+    except Exception as error:
+        reason = f"{type(value).__name__} is not JSON"
+        return reason if str(error) == reason else f"{reason}: {error}", None
+    return None, iter([("", dumped)])
+
+
+def _key_fault(key: Any) -> Optional[str]:
+    if key is not None and not isinstance(key, (str, int, float)):
+        return f"a key is a {type(key).__name__}, which is not JSON: {_excerpt(repr(key))}"
+    fault = _scalar_fault(key)
+    return fault and f"key {_excerpt(repr(key))}: {fault}"
+
+
+def _scalar_fault(value: Any) -> Optional[str]:
+    try:
+        _ENCODER.encode(value).encode()
+    except UnicodeEncodeError as error:
+        return f"lone surrogate U+{ord(error.object[error.start]):04X} cannot be written as UTF-8"
+    except ValueError as error:
+        if isinstance(value, float):
+            return f"{value!r} is not JSON"
+        return str(error)
+    return None
+
+
+def _step(key: Any) -> str:
+    if isinstance(key, str) and key.isidentifier():
+        return f".{key}"
+    return f"[{key!r}]"
+
+
+def _shown_path(path: list[str]) -> str:
+    shown = ""
+    for step in path:
+        if len(shown) + len(step) > _PATH_LENGTH:
+            shown += "..."
+            break
+        shown += step
+    return shown.lstrip(".") or "the message"
+
+
+# --- reading ---------------------------------------------------------------------------------------------
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+# Pairs and all other escapes are consumed as units, so that a backslash which is itself escaped
+# (`\\ud800` is a backslash and five letters) cannot be mistaken for the start of an escape.
+_ESCAPE = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
+
+
+def decode(data: Union[bytes, bytearray, memoryview, str]) -> Any:
+    """Read a message.
+
+    Read leniently: a leading byte order mark is dropped, bytes that are no UTF-8 and escaped lone
+    surrogates become U+FFFD, ``NaN`` and infinities are taken as floats, and of two equal keys the
+    later one counts.
+
+    Raises:
+        InvalidMessage: It is not JSON, or nested deeper than 200 levels, or holds an integer of more
+            than 4300 digits.
+    """
+    if isinstance(data, memoryview):
+        data = data.tobytes()
+    try:
+        # Keys repeat from message to message. Values mostly do not, and have no business in a cache
+        # that is shared by the whole process.
+        return from_json(data, cache_strings="keys")
+    except (ValueError, TypeError):
+        return _decode_leniently(data)
+
+
+def _decode_leniently(data: Union[bytes, bytearray, str]) -> Any:
+    text = data if isinstance(data, str) else data.decode("utf-8", "replace")
+    text = _LONE_SURROGATE.sub("\ufffd", text)
+    if text.startswith("\ufeff"):
+        text = text[1:]
+    repaired = _ESCAPE.sub(_without_lone_surrogate, text)
+    try:
+        return from_json(repaired, cache_strings="keys")
+    except ValueError as error:
+        raise InvalidMessage(f"what arrived is not JSON: {error}", excerpt=text[:EXCERPT_LENGTH]) from None
+
+
+def _without_lone_surrogate(escape: re.Match[str]) -> str:
+    return "\\ufffd" if escape[1] else escape[0]
+
+
+# --- telling apart ---------------------------------------------------------------------------------------
+
+
+def classify(message: Any) -> Kind:
+    """Tell what kind of message this is.
+
+    With a ``method`` it is a request if its ``id`` is a string or an integer, and a notification if
+    it has no ``id``. Without one it is a response if it has an ``id``, a ``result`` or an ``error``.
+    ``jsonrpc`` may be missing. All else is invalid.
+    """
+    if not isinstance(message, dict):
+        return INVALID
+    if "method" in message:
+        if not isinstance(message["method"], str):
+            return INVALID
+        if "id" not in message:
+            return NOTIFICATION
+        request_id = message["id"]
+        if isinstance(request_id, (str, int)) and not isinstance(request_id, bool):
+            return REQUEST
+        return INVALID
+    if "id" in message or "result" in message or "error" in message:
+        return RESPONSE
+    return INVALID
+
+
+def as_id(raw: Any) -> Optional[int]:
+    """Read the id of an answer as one of our integers, or ``None`` if it cannot be one.
+
+    Besides an integer this takes what careless servers make of it: a float without fraction
+    (``1.0``) and its canonical decimal string (``"1"``, but neither ``"01"`` nor ``" 1"``).
+    """
+    if isinstance(raw, int):
+        return None if isinstance(raw, bool) else raw
+    if isinstance(raw, (float, str)):
+        return _lenient_int(raw)
+    return None
+
+
+def _lenient_int(raw: Union[float, str]) -> Optional[int]:
+    if isinstance(raw, float):
+        return int(raw) if raw.is_integer() and abs(raw) < 2**53 else None
+    if len(raw) > 20:
+        return None
+    try:
+        number = int(raw)
+    except ValueError:
+        return None
+    return number if str(number) == raw else None
+
+
+def response_fault(message: Mapping[str, Any]) -> Optional[str]:
+    """Say what makes a response unusable, or ``None`` if it can be used.
+
+    It can be used with a non-null ``error`` that `error_parts` can read, or else with a non-null
+    ``result``. With both the error counts: taking a failure for a success would be worse than the
+    reverse.
+    """
+    error = message.get("error")
+    if error is not None:
+        if error_parts(message) is None:
+            return f"the response has an error without a code: {_excerpt(repr(error))}"
+        return None
+    if message.get("result") is not None:
+        return None
+    if "result" in message:
+        return "the result of the response is null"
+    return "the response has neither a result nor an error"
+
+
+def error_parts(message: Mapping[str, Any]) -> Optional[ErrorParts]:
+    """Read the error of a response, or ``None`` if it has none or one without a readable code.
+
+    The code may also be a float without fraction or a decimal string; a message that is missing or
+    null is empty, and one that is no string is written out.
+    """
+    error = message.get("error")
+    if not isinstance(error, dict):
+        return None
+    code = as_id(error.get("code"))
+    if code is None:
+        return None
+    words = error.get("message")
+    if not isinstance(words, str):
+        words = "" if words is None else str(words)
+    return ErrorParts(code, words, error.get("data"))
+
+
+def _excerpt(text: str) -> str:
+    return text if len(text) <= EXCERPT_LENGTH else f"{text[: EXCERPT_LENGTH - 3]}..."
