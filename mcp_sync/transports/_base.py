@@ -9,48 +9,17 @@ settles the call. On HTTP ``request`` reads the response of its own POST, passes
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Optional, Protocol
+from typing import Any, Optional, Protocol
 
 from .._concurrency.deadline import Deadline
 from .._concurrency.pending import PendingCall
+from .._protocol.frames import Frame, Wire
 from ..errors import MCPError
 from ..options import Limits, Retry, Timeouts
 
-
-class Frame(NamedTuple):
-    """One encoded message.
-
-    Attributes:
-        body: The message as UTF-8 JSON, without a line end.
-        method: The method of a request or notification, empty for a response.
-        headers: HTTP headers that go with it; other transports leave them out.
-    """
-
-    body: bytes
-    method: str = ""
-    headers: Mapping[str, str] = {}
-
-
-@dataclass(frozen=True)
-class Wire:
-    """What a channel has to know of the protocol revision, once it is negotiated.
-
-    Attributes:
-        version_header: Value of ``MCP-Protocol-Version`` on every HTTP request, ``None`` for none.
-        sessions: Whether the server may hand out ``Mcp-Session-Id``.
-        get_stream: Whether to open the standalone GET stream (legacy, and somebody listens).
-        resumable: Whether a broken response stream is taken up with ``Last-Event-ID``.
-        cancel_by_close: Whether closing a response stream is how a request is cancelled (HTTP).
-    """
-
-    version_header: Optional[str] = None
-    sessions: bool = False
-    get_stream: bool = False
-    resumable: bool = False
-    cancel_by_close: bool = False
-
+__all__ = ["Channel", "Frame", "Inbound", "Settings", "Target", "Wire"]
 
 @dataclass(frozen=True)
 class Settings:

@@ -1,0 +1,168 @@
+"""The two eras of the protocol: with a handshake, and stateless.
+
+An era is the immutable outcome of negotiation. It answers everything that depends on the revision, so
+that no other code asks for a version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Optional
+
+from ..errors import InvalidResult, NotSupported
+from .frames import Wire
+from .headers import standard_headers
+from .methods import MethodSpec
+from .versions import TRAITS, VersionTraits
+
+_PREFIX = "io.modelcontextprotocol/"
+LOG_LEVEL_KEY = _PREFIX + "logLevel"
+SERVER_INFO_KEY = _PREFIX + "serverInfo"
+SUBSCRIPTION_KEY = _PREFIX + "subscriptionId"
+
+COMPLETE = "complete"
+INPUT_REQUIRED = "input_required"
+
+
+class Era:
+    """What `HandshakeEra` and `StatelessEra` have in common.
+
+    Attributes:
+        version: The protocol revision.
+        traits: Its row of traits.
+        server: The raw result of ``initialize`` or ``server/discover``, empty if there was none.
+        server_requests: Whether the server may send requests.
+        cancel_notification: Whether a request is cancelled by a notification even over HTTP.
+    """
+
+    server_requests: bool
+    cancel_notification: bool
+
+    def __init__(self, version: str, server: Optional[Mapping[str, Any]] = None) -> None:
+        self.version = version
+        self.traits: VersionTraits = TRAITS[version]
+        self.server: Mapping[str, Any] = server or {}
+
+    def wire(self, listening: bool) -> Wire:
+        """Return what the channel has to know; ``listening``: somebody takes what no request asked for."""
+        raise NotImplementedError
+
+    def check(self, spec: MethodSpec) -> None:
+        """Refuse a method that the revision lacks.
+
+        Raises:
+            NotSupported: It has no such method.
+        """
+        if not (spec.stateless if self.traits.modern else spec.handshake):
+            raise NotSupported(
+                f"{spec.method} does not exist in protocol revision {self.version}",
+                method=spec.method,
+                version=self.version,
+            )
+
+    def params(self, params: dict[str, Any], meta: dict[str, Any]) -> dict[str, Any]:
+        """Return the params as they are sent, with their ``_meta``."""
+        raise NotImplementedError
+
+    def headers(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
+        """Return the HTTP headers that mirror the body."""
+        raise NotImplementedError
+
+    def result_kind(self, result: Mapping[str, Any]) -> str:
+        """Return the kind of a result: `COMPLETE` or `INPUT_REQUIRED`.
+
+        Raises:
+            InvalidResult: A kind that this client does not know.
+        """
+        raise NotImplementedError
+
+
+class HandshakeEra(Era):
+    """2024-11-05 to 2025-11-25: ``initialize`` first, both sides may send requests."""
+
+    server_requests = True
+    cancel_notification = True
+
+    def wire(self, listening: bool) -> Wire:
+        traits = self.traits
+        return Wire(
+            version_header=self.version if traits.version_header else None,
+            sessions=True,
+            get_stream=listening,
+            resumable=True,
+        )
+
+    def params(self, params: dict[str, Any], meta: dict[str, Any]) -> dict[str, Any]:
+        return {**params, "_meta": meta} if meta else params
+
+    def headers(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
+        return {}
+
+    def result_kind(self, result: Mapping[str, Any]) -> str:
+        return COMPLETE
+
+
+class StatelessEra(Era):
+    """2026-07-28: every request carries version, client and capabilities; the server only answers.
+
+    Args:
+        version: The revision.
+        client_info: The client's ``Implementation``, as it is sent.
+        capabilities: The client's capabilities, as they are sent.
+        server: The result of ``server/discover``, if it was asked.
+    """
+
+    server_requests = False
+    cancel_notification = False
+
+    def __init__(
+        self,
+        version: str,
+        client_info: Mapping[str, Any],
+        capabilities: Mapping[str, Any],
+        server: Optional[Mapping[str, Any]] = None,
+    ) -> None:
+        super().__init__(version, server)
+        self._meta = {
+            _PREFIX + "protocolVersion": version,
+            _PREFIX + "clientInfo": client_info,
+            _PREFIX + "clientCapabilities": capabilities,
+        }
+
+    def wire(self, listening: bool) -> Wire:
+        return Wire(version_header=self.version, cancel_by_close=True)
+
+    def params(self, params: dict[str, Any], meta: dict[str, Any]) -> dict[str, Any]:
+        return {**params, "_meta": {**meta, **self._meta} if meta else self._meta}
+
+    def headers(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
+        return standard_headers(method, params)
+
+    def result_kind(self, result: Mapping[str, Any]) -> str:
+        kind = result.get("resultType", COMPLETE)
+        if kind not in (COMPLETE, INPUT_REQUIRED):
+            raise InvalidResult(f"unknown kind of result {kind!r}", result=result)
+        return str(kind)
+
+
+def client_capabilities(
+    traits: VersionTraits,
+    *,
+    sampling: bool,
+    elicitation: bool,
+    roots: bool,
+    extensions: Optional[Mapping[str, Any]] = None,
+) -> dict[str, Any]:
+    """Return the capabilities to declare, in the words of one revision."""
+    capabilities: dict[str, Any] = {}
+    if sampling:
+        capabilities["sampling"] = {}
+    if roots:
+        capabilities["roots"] = {} if traits.modern else {"listChanged": True}
+    if elicitation and traits.elicitation_modes:
+        modes = traits.elicitation_modes
+        # The first revision with elicitation knows no modes: an empty object means a form.
+        capabilities["elicitation"] = {mode: {} for mode in modes} if len(modes) > 1 else {}
+    if extensions and traits.modern:
+        capabilities["extensions"] = dict(extensions)
+    return capabilities

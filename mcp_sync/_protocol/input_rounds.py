@@ -1,0 +1,47 @@
+"""Multi round-trip requests of 2026-07-28: a server that needs input before it can answer.
+
+Source: specification, "Multi Round-Trip Requests".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import InvalidResult
+from .methods import MethodSpec
+
+INPUT_METHODS = ("elicitation/create", "sampling/createMessage", "roots/list")
+
+
+def input_requests(spec: MethodSpec, result: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return what the server asks for, by its keys.
+
+    Raises:
+        InvalidResult: The method may not ask for input, or what it asks for is malformed.
+    """
+    if not spec.input_rounds:
+        raise InvalidResult(f"{spec.method} must not ask for input", result=result)
+    requests = result.get("inputRequests")
+    if requests is None:
+        if not isinstance(result.get("requestState"), str):
+            raise InvalidResult(f"{spec.method} asks for input without saying which", result=result)
+        return {}
+    if not isinstance(requests, dict):
+        raise InvalidResult(f"{spec.method}: inputRequests is no object", result=result)
+    for key, request in requests.items():
+        if not isinstance(request, dict) or request.get("method") not in INPUT_METHODS:
+            raise InvalidResult(f"{spec.method}: unknown input request {key!r}", result=result)
+    return requests
+
+
+def next_params(
+    params: Mapping[str, Any], result: Mapping[str, Any], responses: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the params of the retry: the original ones, the answers, and the state exactly as it came."""
+    again = {key: value for key, value in params.items() if key not in ("inputResponses", "requestState")}
+    if responses:
+        again["inputResponses"] = dict(responses)
+    if result.get("requestState") is not None:
+        again["requestState"] = result["requestState"]
+    return again

@@ -1,0 +1,226 @@
+"""Which revision client and server speak: the rules, as a conversation without I/O.
+
+`negotiate` is a generator. It yields what to do next, is sent what came of it (the raw result, or the
+exception), and returns a `Verdict`. The rules are those of the specification, "Versioning and
+Compatibility" and the backward-compatibility sections of its transports:
+
+- ``auto`` asks ``server/discover`` first. A result, or an error that only a modern server sends, settles
+  that the server is modern. Anything else, silence included, means ``initialize``.
+- A refusal of ``initialize`` that names modern revisions leads back to them; so does an answer to the
+  first question that comes late.
+- A server process that died of the question is started again and asked ``initialize`` first.
+- A server that refuses a revision and lists others is asked once more, with the best of those.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from typing import Any, Optional, Union
+
+from ..errors import (
+    CallTimeout,
+    ConnectionLost,
+    HeaderMismatch,
+    HTTPStatusError,
+    MissingClientCapability,
+    NegotiationFailed,
+    ProtocolError,
+    RemoteError,
+    UnsupportedProtocolVersion,
+    UsageError,
+)
+from .versions import HANDSHAKE_VERSIONS, LATEST_HANDSHAKE, LATEST_MODERN, MODERN_VERSIONS, TRAITS, best_common
+
+AUTO = "auto"
+LEGACY = "legacy"
+
+# What no other revision would change: the credentials, the load, the proxy.
+_FINAL_STATUSES = frozenset({401, 403, 407, 429, 503})
+_VERSION_TEXT = re.compile(r"\b20\d\d-\d\d-\d\d\b")
+
+
+@dataclass(frozen=True)
+class Discover:
+    """Send ``server/discover`` with this revision; wait no longer than a probe may take if ``probe``."""
+
+    version: str
+    probe: bool
+
+
+@dataclass(frozen=True)
+class Initialize:
+    """Send ``initialize`` with this revision, and nothing else until it is answered."""
+
+    version: str
+
+
+@dataclass(frozen=True)
+class Restart:
+    """Replace the channel, which did not survive the probe. Nothing is sent back."""
+
+
+@dataclass(frozen=True)
+class LateAnswer:
+    """Send back the result of the probe if it has come since, else ``None``."""
+
+
+Step = Union[Discover, Initialize, Restart, LateAnswer]
+Outcome = Union[Mapping[str, Any], Exception, None]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was settled.
+
+    Attributes:
+        version: The revision to speak.
+        server: The result that settled it, ``None`` if the server was not asked.
+        remember: Whether a later connection to the same server may skip the probe.
+    """
+
+    version: str
+    server: Optional[Mapping[str, Any]] = None
+    remember: bool = False
+
+
+Negotiation = Generator[Step, Outcome, Verdict]
+
+
+def check_mode(mode: object) -> None:
+    """Refuse a ``mode`` that means nothing.
+
+    Raises:
+        UsageError: It is neither ``"auto"`` nor ``"legacy"`` nor a known revision.
+    """
+    if mode not in (AUTO, LEGACY) and mode not in TRAITS:
+        raise UsageError(f'mode must be "auto", "legacy" or one of {", ".join(TRAITS)}, not {mode!r}')
+
+
+def negotiate(mode: str, *, known_legacy: bool = False) -> Negotiation:
+    """Settle the revision.
+
+    Args:
+        mode: ``"auto"``, ``"legacy"`` or a revision.
+        known_legacy: Whether an earlier connection found a handshake server here.
+    """
+    if mode in MODERN_VERSIONS:
+        return Verdict(mode)
+    if mode != AUTO:
+        offer = LATEST_HANDSHAKE if mode == LEGACY else mode
+        return (yield from _handshake(offer, pinned=mode != LEGACY, modern=False))
+    if known_legacy:
+        return (yield from _handshake(LATEST_HANDSHAKE, remember=True))
+    outcome = yield Discover(LATEST_MODERN, probe=True)
+    verdict = yield from _modern(outcome, LATEST_MODERN)
+    if verdict is not None:
+        return verdict
+    if isinstance(outcome, ConnectionLost):
+        yield Restart()
+    return (yield from _handshake(LATEST_HANDSHAKE, remember=isinstance(outcome, RemoteError)))
+
+
+def discover(version: str) -> Negotiation:
+    """Ask a server that is said to be modern; never fall back."""
+    outcome = yield Discover(version, probe=False)
+    verdict = yield from _modern(outcome, version)
+    if verdict is not None:
+        return verdict
+    if isinstance(outcome, Exception):
+        raise outcome
+    raise NegotiationFailed(
+        "the server speaks no modern protocol revision",
+        client_versions=MODERN_VERSIONS,
+        server_versions=_named_versions(outcome),
+    )
+
+
+def _modern(outcome: Outcome, asked: str) -> Generator[Step, Outcome, Optional[Verdict]]:
+    """Judge the answer to ``server/discover``; ``None`` means: not a modern server."""
+    if isinstance(outcome, (HeaderMismatch, MissingClientCapability)):
+        return Verdict(asked)
+    named = _named_versions(outcome)
+    common = best_common(MODERN_VERSIONS, named)
+    if isinstance(outcome, UnsupportedProtocolVersion):
+        if common is not None and common != asked:
+            outcome = yield Discover(common, probe=False)
+            if isinstance(outcome, Exception):
+                raise outcome
+            return Verdict(common, outcome)
+        if best_common(HANDSHAKE_VERSIONS, named) is None:
+            raise _nothing_in_common(named) from outcome
+        return None
+    if isinstance(outcome, Exception):
+        if not _means_legacy(outcome):
+            raise outcome
+        return None
+    if named and common is None and best_common(HANDSHAKE_VERSIONS, named) is None:
+        raise _nothing_in_common(named)
+    return Verdict(common, outcome) if common is not None else None
+
+
+def _means_legacy(error: Exception) -> bool:
+    if isinstance(error, HTTPStatusError):
+        return error.status not in _FINAL_STATUSES
+    return isinstance(error, (RemoteError, ProtocolError, CallTimeout, ConnectionLost))
+
+
+def _handshake(
+    offer: str, *, pinned: bool = False, modern: bool = True, remember: bool = False, again: bool = True
+) -> Negotiation:
+    outcome = yield Initialize(offer)
+    if not isinstance(outcome, Exception):
+        return _accepted(outcome, offer, pinned, remember)
+    if modern:
+        late = yield LateAnswer()
+        verdict = yield from _modern(late, LATEST_MODERN)
+        if verdict is not None:
+            return verdict
+    named = _named_versions(outcome)
+    common = best_common(MODERN_VERSIONS, named)
+    if modern and common is not None:
+        return (yield from discover(common))
+    older = best_common(HANDSHAKE_VERSIONS, named)
+    if again and not pinned and older is not None and older != offer:
+        return (yield from _handshake(older, modern=False, remember=remember, again=False))
+    if named and older is None:
+        raise _nothing_in_common(named) from outcome
+    raise outcome
+
+
+def _accepted(result: Outcome, offer: str, pinned: bool, remember: bool) -> Verdict:
+    assert result is not None and not isinstance(result, Exception)
+    version = result.get("protocolVersion")
+    if version not in HANDSHAKE_VERSIONS or (pinned and version != offer):
+        named = (version,) if isinstance(version, str) else ()
+        raise NegotiationFailed(
+            f"the server chose protocol revision {version!r}; this client offered {offer}"
+            + ("" if pinned else f" and knows {', '.join(HANDSHAKE_VERSIONS)}"),
+            client_versions=(offer,) if pinned else HANDSHAKE_VERSIONS,
+            server_versions=named,
+        )
+    return Verdict(version, result, remember)
+
+
+def _nothing_in_common(named: tuple[str, ...]) -> NegotiationFailed:
+    return NegotiationFailed(
+        f"no protocol revision in common: the server names {', '.join(named) or 'none'}; "
+        f"this client knows {', '.join(TRAITS)}",
+        client_versions=tuple(TRAITS),
+        server_versions=named,
+    )
+
+
+def _named_versions(outcome: Outcome) -> tuple[str, ...]:
+    """Return the revisions that an answer names: in a result, in an error's data, in the text of a 400."""
+    listed: Any = None
+    if isinstance(outcome, RemoteError):
+        listed = outcome.data.get("supported") if isinstance(outcome.data, Mapping) else None
+    elif isinstance(outcome, HTTPStatusError):
+        listed = _VERSION_TEXT.findall(outcome.body_excerpt) if outcome.status == 400 else None
+    elif isinstance(outcome, Mapping):
+        listed = outcome.get("supportedVersions")
+    if not isinstance(listed, (list, tuple)):
+        return ()
+    return tuple(version for version in listed if isinstance(version, str))
