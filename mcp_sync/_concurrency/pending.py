@@ -28,6 +28,7 @@ class PendingCall:
     """
 
     __slots__ = (
+        "__weakref__",
         "_abort",
         "_error",
         "_latch",
@@ -39,7 +40,6 @@ class PendingCall:
         "progress",
         "request_sent",
         "settled",
-        "touch_on_progress",
     )
 
     def __init__(self, id: int, method: str, deadline: Deadline) -> None:
@@ -48,7 +48,6 @@ class PendingCall:
         self.deadline = deadline
         self.request_sent = False
         self.progress: Optional[Callable[[dict[str, Any]], None]] = None
-        self.touch_on_progress = False
         self.settled = False
         self._reply: Optional[dict[str, Any]] = None
         self._error: Optional[BaseException] = None

@@ -1,0 +1,54 @@
+"""Cancelling a call from another thread."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import Optional
+
+from ..errors import CallCancelled
+from .pending import PendingCall
+
+
+class CancelToken:
+    """Cancels the calls that it was passed to, from any thread.
+
+    Pass it as ``cancel=`` to one call or to many. The waiting callers wake at once with
+    `CallCancelled`, and the server is told. A call that gets a token which is cancelled already fails
+    without being sent.
+
+    Example:
+        >>> token = CancelToken()
+        >>> threading.Timer(5, token.cancel, ["took too long"]).start()
+        >>> client.call_tool("build", cancel=token)
+    """
+
+    def __init__(self) -> None:
+        self.cancelled = False
+        self.reason: Optional[str] = None
+        self._calls: weakref.WeakSet[PendingCall] = weakref.WeakSet()
+        # Guards the set and the flag; calls are failed after it is released.
+        self._lock = threading.Lock()
+
+    def cancel(self, reason: Optional[str] = None) -> None:
+        """Cancel all calls of this token, now and later. Does not block; only the first reason counts."""
+        with self._lock:
+            if self.cancelled:
+                return
+            self.cancelled, self.reason = True, reason
+            calls = list(self._calls)
+        for call in calls:
+            call.fail(self.error(call.method, call.request_sent))
+
+    def watch(self, call: PendingCall) -> None:
+        """Have `cancel` fail this call; fail it at once if the token is cancelled."""
+        with self._lock:
+            self._calls.add(call)
+            late = self.cancelled
+        if late:
+            call.fail(self.error(call.method, call.request_sent))
+
+    def error(self, method: str, request_sent: bool) -> CallCancelled:
+        """Return what a cancelled call raises."""
+        because = f": {self.reason}" if self.reason else ""
+        return CallCancelled(f"{method} was cancelled{because}", reason=self.reason, request_sent=request_sent)

@@ -1,0 +1,151 @@
+"""Threads that run jobs: started when there is work, gone when there is none."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from typing import Any, Callable, Optional
+
+from .deadline import Deadline
+from .threads import join_all, spawn
+
+logger = logging.getLogger("mcp_sync.callbacks")
+
+# How long a thread waits for the next job before it ends, in seconds.
+_IDLE = 1.0
+
+Job = tuple[Callable[..., Any], tuple[Any, ...]]
+
+
+class Workers:
+    """Up to ``threads`` daemon threads that run jobs in the order of their arrival.
+
+    With one thread, jobs run strictly one after the other. Holds no reference to a client, so a
+    forgotten client can be collected. Safe from any thread.
+
+    Args:
+        owner: The client's name, for the names of the threads.
+        role: What the threads do, likewise.
+        threads: How many there may be.
+        limit: How many jobs may wait.
+    """
+
+    def __init__(self, owner: str, role: str, threads: int, limit: int) -> None:
+        self._owner = owner
+        self._role = role
+        self._max_threads = threads
+        self._limit = limit
+        self._closed = False
+        self.dropped = 0
+        self.finished = 0
+        self._reset()
+
+    def _reset(self) -> None:
+        self._jobs: deque[Job] = deque()
+        self._threads: set[threading.Thread] = set()
+        self._idle = 0
+        # Guards all of the above; no job runs under it. `_room` and `_work` share it.
+        self._lock = threading.Lock()
+        self._work = threading.Condition(self._lock)
+        self._room = threading.Condition(self._lock)
+
+    def after_fork_in_child(self) -> None:
+        """Forget threads and jobs of the parent."""
+        self._reset()
+
+    def submit(
+        self, job: Callable[..., Any], *args: Any, wait: Optional[Deadline] = None, drop_oldest: bool = False
+    ) -> bool:
+        """Queue ``job(*args)``.
+
+        Args:
+            job: What to run. Its exception is logged.
+            args: What to pass.
+            wait: When the queue is full, wait until there is room or this deadline has passed.
+            drop_oldest: When the queue is (still) full, drop the job that waits longest, with one warning.
+
+        Returns:
+            Whether the job was queued. ``False`` when full or closed.
+        """
+        with self._lock:
+            if len(self._jobs) >= self._limit:
+                if wait is not None:
+                    self._room.wait_for(self._has_room, wait.remaining())
+                if not self._has_room() and not (drop_oldest and self._drop()):
+                    return False
+            if self._closed:
+                return False
+            self._jobs.append((job, args))
+            if self._idle:
+                self._work.notify()
+            elif len(self._threads) < self._max_threads:
+                self._threads.add(spawn(self._owner, self._role, self._run))
+        return True
+
+    def _has_room(self) -> bool:
+        return self._closed or len(self._jobs) < self._limit
+
+    def _drop(self) -> bool:
+        self._jobs.popleft()
+        self.dropped += 1
+        if self.dropped == 1:
+            logger.warning("The callbacks of %s are too slow: messages are dropped", self._owner)
+        return True
+
+    def _run(self) -> None:
+        this = threading.current_thread()
+        while True:
+            with self._lock:
+                self._idle += 1
+                if not self._jobs and not self._closed:
+                    self._work.wait_for(self._has_work, _IDLE)
+                self._idle -= 1
+                if not self._jobs:
+                    self._threads.discard(this)
+                    return
+                job, args = self._jobs.popleft()
+                if len(self._jobs) == self._limit - 1:
+                    self._room.notify_all()
+            try:
+                job(*args)
+            except Exception:
+                logger.exception("A callback of %s failed", self._owner)
+            # Only read to see whether anything moves, so a lost count does no harm.
+            self.finished += 1
+            del job, args
+
+    def _has_work(self) -> bool:
+        return self._closed or bool(self._jobs)
+
+    def is_worker(self) -> bool:
+        """Whether the calling thread is one of these."""
+        return threading.current_thread() in self._threads
+
+    def drain(self, deadline: Deadline, patience: Optional[float]) -> bool:
+        """Wait until all jobs queued so far have run. Only sensible with one thread.
+
+        Gives up when the deadline has passed, or when no job has ended for ``patience`` seconds.
+
+        Returns:
+            Whether they have run.
+        """
+        done = threading.Event()
+        if not self.submit(done.set, wait=deadline):
+            return False
+        while True:
+            before = self.finished
+            if done.wait(deadline.within(patience).remaining()):
+                return True
+            if deadline.expired or self.finished == before:
+                return done.is_set()
+
+    def close(self, deadline: Deadline) -> None:
+        """Take no more jobs, drop those that wait, and wait for those that run."""
+        with self._lock:
+            self._closed = True
+            self._jobs.clear()
+            threads = list(self._threads)
+            self._work.notify_all()
+            self._room.notify_all()
+        join_all(threads, deadline)
