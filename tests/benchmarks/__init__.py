@@ -1,0 +1,1 @@
+"""Benchmarks against bare `requests` and the official SDK: `python -m tests.benchmarks`."""

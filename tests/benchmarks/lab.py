@@ -1,0 +1,178 @@
+"""What the rows are measured with: the canned server, the contenders' processes, and interleaved rounds."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Timer
+from typing import Any
+
+from ..interop import install
+
+HERE = Path(__file__).resolve().parent
+REPOSITORY = HERE.parents[1]
+Rounds = dict[str, list[float]]
+
+
+class ContenderFailed(Exception):
+    """A contender could not do what a row asked of it."""
+
+
+class Contender:
+    """One contender's process; it carries out a command when asked and otherwise waits."""
+
+    def __init__(self, name: str, command: Sequence[str], timeout: float = 180) -> None:
+        self.name = name
+        self._timeout = timeout
+        environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)} if name == "ours" else None
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
+
+    def ask(self, command: str, **arguments: Any) -> Any:
+        """Carry out one command and return its value.
+
+        Raises:
+            ContenderFailed: It raised, died, or took longer than the timeout.
+        """
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        watchdog = Timer(self._timeout, self._process.kill)
+        watchdog.start()
+        try:
+            self._process.stdin.write(json.dumps([command, arguments]) + "\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        finally:
+            watchdog.cancel()
+        reply = json.loads(line) if line else {"error": "the process ended or took too long"}
+        if "error" in reply:
+            raise ContenderFailed(f"{self.name}: {command}: {reply['error']}")
+        return reply["value"]
+
+    def end(self) -> None:
+        """End the process."""
+        with contextlib.suppress(BrokenPipeError):
+            self._process.communicate(timeout=None if self._process.poll() is not None else 10)
+        self._process.wait(10)
+
+
+@dataclass
+class Lab:
+    """The canned server and the settings of this run."""
+
+    contenders: Sequence[str]
+    quick: bool = False
+    url: str = ""
+    notes: list[str] = field(default_factory=list)
+
+    def few(self, usual: int, quick: int) -> int:
+        """Choose a count by the `--quick` option."""
+        return quick if self.quick else usual
+
+    def python(self, contender: str) -> str:
+        """Return the interpreter that a contender runs under."""
+        return str(install.venv_python("sdk2")) if contender == "sdk" else sys.executable
+
+    def script(self, contender: str) -> str:
+        """Return a contender's own module, which run as a script is a whole program."""
+        return str(HERE / f"contender_{contender}.py")
+
+    @contextlib.contextmanager
+    def serving(self) -> Iterator[Lab]:
+        """Run the canned HTTP server while the block runs."""
+        process = subprocess.Popen(
+            [sys.executable, str(HERE / "canned_http.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        self.url = f"http://127.0.0.1:{int(process.stdout.readline())}"
+        try:
+            yield self
+        finally:
+            process.communicate(timeout=10)
+
+    def stats(self) -> dict[str, int]:
+        """Return, and reset, how many connections the server had."""
+        with urllib.request.urlopen(f"{self.url}/stats", timeout=10) as answer:
+            told: dict[str, int] = json.loads(answer.read())
+            return told
+
+    def stdio_command(self) -> list[str]:
+        """Return the command of the canned stdio server."""
+        return [sys.executable, str(HERE / "canned_stdio.py")]
+
+    @contextlib.contextmanager
+    def running(self, *names: str, target: dict[str, Any] | None = None) -> Iterator[dict[str, Contender]]:
+        """Start those contenders that this run measures, connected to a target; end them with the block."""
+        chosen = [name for name in names if name in self.contenders]
+        with contextlib.ExitStack() as stack:
+            started = {}
+            for name in chosen:
+                worker = Contender(name, [self.python(name), str(HERE / "worker.py"), name])
+                stack.callback(worker.end)
+                if target is not None:
+                    worker.ask("open", target=target)
+                    stack.callback(_close_quietly, worker)
+                started[name] = worker
+            yield started
+
+    def http(self, path: str, **extra: Any) -> dict[str, Any]:
+        """Describe a target on the canned HTTP server."""
+        return {"url": self.url + path, **extra}
+
+
+def _close_quietly(worker: Contender) -> None:
+    with contextlib.suppress(ContenderFailed):
+        worker.ask("close")
+
+
+def interleave(rounds: int, takes: dict[str, Callable[[], float]]) -> Rounds:
+    """Take one measurement from each contender in turn, `rounds` times, another one first each time."""
+    names = list(takes)
+    values: Rounds = {name: [] for name in names}
+    for number in range(rounds):
+        for index in range(len(names)):
+            name = names[(number + index) % len(names)]
+            values[name].append(takes[name]())
+    return values
+
+
+def small_calls(workers: dict[str, Contender], rounds: int, count: int, busy: bool = False) -> Rounds:
+    """Measure the median milliseconds of a small call in each round, after a warm-up."""
+    for worker in workers.values():
+        worker.ask("calls", count=20, busy=busy)
+
+    def take(worker: Contender) -> float:
+        return statistics.median(worker.ask("calls", count=count, busy=busy)) / 1e6
+
+    return interleave(rounds, {name: (lambda w=worker: take(w)) for name, worker in workers.items()})
+
+
+def program_seconds(command: Sequence[str], ours: bool) -> float:
+    """Run a program to its end; return the seconds that took."""
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)} if ours else None
+    start = time.perf_counter()
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL, timeout=60, env=environment)
+    return time.perf_counter() - start
+
+
+def import_seconds(python: str, statement: str, ours: bool) -> float:
+    """Return the seconds that an import takes in a new interpreter."""
+    program = f"from time import perf_counter as p; s = p(); {statement}; print(p() - s)"
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)} if ours else None
+    command = [python, "-c", program]
+    return float(subprocess.run(command, check=True, capture_output=True, timeout=60, env=environment).stdout)

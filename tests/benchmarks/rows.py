@@ -1,0 +1,228 @@
+"""The rows of the table: what is measured, between whom, and the target."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from . import canned_answers as canned
+from .lab import ContenderFailed, Lab, Rounds, import_seconds, interleave, program_seconds, small_calls
+
+THREADS = 32
+CROWD = 500
+SMALL = ("bare", "sdk", "ours")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A bound on ours: on its ratio to another contender, or with `against` None on its own value."""
+
+    bound: float
+    against: str | None = None
+    at_least: bool = False
+
+    def value(self, rounds: Rounds) -> float | None:
+        """Return the median of the rounds' values (or ratios), or None when somebody did not take part."""
+        ours = rounds.get("ours")
+        if not ours:
+            return None
+        if self.against is None:
+            return statistics.median(ours)
+        other = rounds.get(self.against)
+        return statistics.median(mine / theirs for mine, theirs in zip(ours, other)) if other else None
+
+    def met(self, value: float) -> bool:
+        """Say whether a value keeps the bound."""
+        return value >= self.bound if self.at_least else value <= self.bound
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table."""
+
+    key: str
+    title: str
+    unit: str
+    measure: Callable[[Lab], Rounds]
+    targets: Sequence[Target]
+
+
+def _http_calls(path: str, *names: str, busy: bool = False, **extra: bool) -> Callable[[Lab], Rounds]:
+    def measure(lab: Lab) -> Rounds:
+        with lab.running(*names, target=lab.http(path, **extra)) as workers:
+            if busy:
+                return small_calls(workers, lab.few(7, 3), lab.few(40, 15), busy=True)
+            return small_calls(workers, lab.few(11, 5), lab.few(200, 80))
+
+    return measure
+
+
+def _stdio_calls(lab: Lab) -> Rounds:
+    with lab.running(*SMALL, target={"command": lab.stdio_command()}) as workers:
+        return small_calls(workers, lab.few(11, 5), lab.few(300, 100))
+
+
+def _imports(lab: Lab) -> Rounds:
+    statements = {"sdk": "import mcp", "ours": "import mcp_sync; mcp_sync.Client"}
+    takes = {
+        name: (lambda n=name: import_seconds(lab.python(n), statements[n], n == "ours") * 1e3)
+        for name in statements
+        if name in lab.contenders
+    }
+    for take in takes.values():
+        take()
+    return interleave(lab.few(9, 5), takes)
+
+
+def _programs(lab: Lab) -> Rounds:
+    takes = {
+        name: (
+            lambda n=name: (
+                program_seconds([lab.python(n), lab.script(n), lab.url + "/json"], n == "ours") * 1e3
+            )
+        )
+        for name in ("sdk", "ours")
+        if name in lab.contenders
+    }
+    for take in takes.values():
+        take()
+    return interleave(lab.few(9, 5), takes)
+
+
+def _big(path: str) -> Callable[[Lab], Rounds]:
+    def measure(lab: Lab) -> Rounds:
+        # Both forms are compared with the plain JSON body: the event's framing is part of what ours has to carry.
+        with (
+            lab.running("bare", target=lab.http("/big-json")) as floor,
+            lab.running("ours", target=lab.http(path)) as ours,
+        ):
+            takes = {
+                name: (lambda w=worker: w.ask("big", length=canned.BIG_BYTES) * 1e3)
+                for name, worker in {**floor, **ours}.items()
+            }
+            for take in takes.values():
+                take()
+            return interleave(lab.few(9, 5), takes)
+
+    return measure
+
+
+def _big_memory(path: str) -> Callable[[Lab], Rounds]:
+    def measure(lab: Lab) -> Rounds:
+        values: Rounds = {}
+        for _ in range(lab.few(3, 1)):
+            with lab.running("bare", "ours", target=lab.http(path, event_stream="sse" in path)) as workers:
+                for name, worker in workers.items():
+                    grown = worker.ask("big_memory", length=canned.BIG_BYTES)
+                    values.setdefault(name, []).append(grown / canned.BIG_BYTES)
+        return values
+
+    return measure
+
+
+def _pages(lab: Lab) -> Rounds:
+    with lab.running("bare", "sdk", "ours", target=lab.http("/pages")) as workers:
+        count = canned.PAGE_COUNT * canned.PAGE_SIZE
+        takes = {
+            name: (lambda w=worker: w.ask("pages", count=count) * 1e3) for name, worker in workers.items()
+        }
+        for take in takes.values():
+            take()
+        return interleave(lab.few(9, 5), takes)
+
+
+def _progress(lab: Lab) -> Rounds:
+    def take(name: str) -> float:
+        told = workers[name].ask("progress", count=canned.PROGRESS_COUNT)
+        if not told["ordered"]:
+            note = f"progress: {name} delivered {told['seen']} of {canned.PROGRESS_COUNT} in order before it returned"
+            if name == "ours":
+                raise ContenderFailed(note)
+            if note not in lab.notes:
+                lab.notes.append(note)
+        return canned.PROGRESS_COUNT / told["seconds"]
+
+    with lab.running("sdk", "ours", target=lab.http("/progress")) as workers:
+        return interleave(lab.few(3, 1), {name: (lambda n=name: take(n)) for name in workers})
+
+
+def _thread_share(lab: Lab) -> Rounds:
+    return _threads(lab, "share")
+
+
+def _thread_connections(lab: Lab) -> Rounds:
+    return _threads(lab, "connections")
+
+
+def _threads(lab: Lab, wanted: str) -> Rounds:
+    calls = lab.few(50, 25)
+    values: Rounds = {}
+    with lab.running("ours", target=lab.http("/slow")) as workers:
+        for name, worker in workers.items():
+            for _ in range(lab.few(5, 2)):
+                lab.stats()
+                seconds = worker.ask("threads", count=THREADS, calls=calls)
+                ideal = calls * canned.SLOW_SECONDS
+                # The connection that asks for the statistics counts too.
+                told = lab.stats()["peak"] - 1
+                values.setdefault(name, []).append(100 * ideal / seconds if wanted == "share" else told)
+    return values
+
+
+def _crowd(wanted: str, scale: float) -> Callable[[Lab], Rounds]:
+    def measure(lab: Lab) -> Rounds:
+        values: Rounds = {}
+        for _ in range(lab.few(3, 1)):
+            with lab.running("ours", target=lab.http("/json")) as workers:
+                for name, worker in workers.items():
+                    worker.ask("calls", count=1)
+                    values.setdefault(name, []).append(worker.ask("crowd", count=CROWD)[wanted] / scale)
+        return values
+
+    return measure
+
+
+ROWS = (
+    Row(
+        "json",
+        "small call, JSON",
+        "ms",
+        _http_calls("/json", *SMALL),
+        (Target(0.50, "bare"), Target(0.22, "sdk")),
+    ),
+    Row(
+        "sse",
+        "small call, SSE",
+        "ms",
+        _http_calls("/sse", *SMALL, event_stream=True),
+        (Target(0.52, "bare"), Target(0.17, "sdk")),
+    ),
+    Row(
+        "legacy",
+        "small call, legacy session",
+        "ms",
+        _http_calls("/legacy", *SMALL, legacy=True),
+        (Target(0.50, "bare"),),
+    ),
+    Row("stdio", "small call, stdio", "ms", _stdio_calls, (Target(1.4, "bare"), Target(0.23, "sdk"))),
+    Row(
+        "busy",
+        "small call, JSON, beside a busy thread",
+        "ms",
+        _http_calls("/json", *SMALL, busy=True),
+        (Target(0.38, "sdk"),),
+    ),
+    Row("import", "import", "ms", _imports, (Target(0.35, "sdk"),)),
+    Row("program", "whole program", "ms", _programs, (Target(0.40, "sdk"),)),
+    Row("big-json", "10 MB result, JSON", "ms", _big("/big-json"), (Target(1.0, "bare"),)),
+    Row("big-sse", "10 MB result, one SSE event", "ms", _big("/big-sse"), (Target(1.4, "bare"),)),
+    Row("mem-json", "10 MB result, JSON: peak growth", "x", _big_memory("/big-json"), (Target(8),)),
+    Row("mem-sse", "10 MB result, SSE: peak growth", "x", _big_memory("/big-sse"), (Target(8),)),
+    Row("pages", "5,000 tools in 10 pages", "ms", _pages, (Target(1.6, "bare"),)),
+    Row("progress", "5,000 progress reports in a call", "/s", _progress, (Target(10, "sdk", at_least=True),)),
+    Row("threads", "32 threads, 20 ms: share of ideal", "%", _thread_share, (Target(85, at_least=True),)),
+    Row("sockets", "32 threads, 20 ms: connections", "", _thread_connections, (Target(40),)),
+    Row("crowd-thr", "500 open clients: threads", "", _crowd("threads", 1), (Target(0),)),
+    Row("crowd-mem", "500 open clients: each", "KiB", _crowd("bytes", 1024), (Target(50),)),
+)

@@ -1,0 +1,1 @@
+"""Tests against servers of other makers; `python -m tests.interop.install` brings them."""

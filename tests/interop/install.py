@@ -1,0 +1,177 @@
+"""Install what the interop tests, the conformance suite and the benchmarks talk to.
+
+`python -m tests.interop.install [COMPONENT ...]` makes, below `MCP_SYNC_INTEROP_HOME` (by default `.cache/interop`
+in the repository), one virtual environment for each Python SDK and one npm folder. It is idempotent: a component whose
+requirements have not changed costs nothing, and two runs at the same time wait for each other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+VENVS = {
+    "sdk1": ["mcp==1.30.*"],
+    "sdk2": ["mcp==2.3.*"],
+    "fastmcp4": ["fastmcp==4.*"],
+}
+NODE_VERSION = "22.23.5"
+NPM_PACKAGES = {
+    "@modelcontextprotocol/conformance": "0.2.0-alpha.12",
+    "@modelcontextprotocol/server-everything": "2026.8.31",
+    "@modelcontextprotocol/server-filesystem": "2026.8.31",
+}
+COMPONENTS = (*VENVS, "node")
+OLDEST_PYTHON = (3, 10)
+
+
+class NotInstalled(Exception):
+    """A component is missing or out of date; the message says how to install it."""
+
+
+def home() -> Path:
+    """Return the folder that holds everything installed here."""
+    chosen = os.environ.get("MCP_SYNC_INTEROP_HOME")
+    return Path(chosen) if chosen else Path(__file__).resolve().parents[2] / ".cache" / "interop"
+
+
+def venv_python(component: str) -> Path:
+    """Return the interpreter of a Python component.
+
+    Raises:
+        NotInstalled: It has not been installed, or its requirements have changed since.
+    """
+    _check(component)
+    return home() / component / "bin" / "python"
+
+
+def node() -> Path:
+    """Return the Node.js binary that the npm packages are run with.
+
+    Raises:
+        NotInstalled: The npm folder has not been installed, or its requirements have changed since.
+    """
+    _check("node")
+    return home() / "node" / "node_modules" / _node_package() / "bin" / "node"
+
+
+def npm_script(package: str, *path: str) -> Path:
+    """Return a script of an installed npm package.
+
+    Raises:
+        NotInstalled: The npm folder has not been installed, or its requirements have changed since.
+    """
+    _check("node")
+    return home().joinpath("node", "node_modules", *package.split("/"), *path)
+
+
+def install(components: Iterable[str] = COMPONENTS) -> None:
+    """Install the components that are missing, two at a time.
+
+    Raises:
+        subprocess.CalledProcessError: An installation failed; its output went to the log named on stderr.
+    """
+    home().mkdir(parents=True, exist_ok=True)
+    with ThreadPoolExecutor(2) as pool:
+        for _ in pool.map(_install, components):
+            pass
+
+
+def _check(component: str) -> None:
+    if _stamp(component).is_file() and _stamp(component).read_text() == _wanted(component):
+        return
+    raise NotInstalled(f"{component} is not installed: run python -m tests.interop.install {component}")
+
+
+def _stamp(component: str) -> Path:
+    return home() / f"{component}.installed"
+
+
+def _wanted(component: str) -> str:
+    return json.dumps(VENVS.get(component) or _npm_manifest(), sort_keys=True)
+
+
+def _node_package() -> str:
+    system = {"Linux": "linux", "Darwin": "darwin"}[platform.system()]
+    machine = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}[
+        platform.machine().lower()
+    ]
+    return f"node-{system}-{machine}"
+
+
+def _npm_manifest() -> dict[str, object]:
+    return {
+        "name": "mcp-sync-interop",
+        "private": True,
+        "dependencies": {**NPM_PACKAGES, _node_package(): NODE_VERSION},
+    }
+
+
+def _install(component: str) -> None:
+    with _locked(component):
+        with contextlib.suppress(NotInstalled):
+            _check(component)
+            return
+        print(f"installing {component} ...", file=sys.stderr, flush=True)
+        folder = home() / component
+        shutil.rmtree(folder, ignore_errors=True)
+        with open(home() / f"{component}.log", "w") as log:
+            try:
+                (_install_venv if component in VENVS else _install_node)(component, folder, log.fileno())
+            except subprocess.CalledProcessError:
+                print(f"installing {component} failed: see {log.name}", file=sys.stderr, flush=True)
+                raise
+        _stamp(component).write_text(_wanted(component))
+
+
+@contextlib.contextmanager
+def _locked(component: str) -> Iterator[None]:
+    with open(home() / f"{component}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _install_venv(component: str, folder: Path, log: int) -> None:
+    _run([_python(), "-m", "venv", str(folder)], log)
+    pip = [str(folder / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    _run([*pip, *VENVS[component]], log)
+
+
+def _install_node(component: str, folder: Path, log: int) -> None:
+    folder.mkdir()
+    (folder / "package.json").write_text(json.dumps(_npm_manifest()))
+    npm = shutil.which("npm")
+    if npm is None:
+        raise NotInstalled("npm was not found: the TypeScript servers and the conformance suite need it")
+    _run([npm, "install", "--no-audit", "--no-fund", "--prefix", str(folder)], log, cwd=folder)
+
+
+def _run(command: list[str], log: int, cwd: Path | None = None) -> None:
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=cwd)
+
+
+def _python() -> str:
+    """Find an interpreter that the SDKs accept: this one, else the first of those on PATH or of pyenv."""
+    if sys.version_info >= OLDEST_PYTHON:
+        return sys.executable
+    names = ["python3.12", "python3.11", "python3.13", "python3.10", "python3"]
+    found = [shutil.which(name) for name in names]
+    found += [str(path) for path in Path.home().glob(".pyenv/versions/3.1?.*/bin/python")]
+    probe = f"import sys; sys.exit(sys.version_info < {OLDEST_PYTHON})"
+    for candidate in filter(None, found):
+        if subprocess.run([candidate, "-c", probe], capture_output=True).returncode == 0:
+            return candidate
+    raise NotInstalled("the SDKs need Python 3.10 or newer, and none was found")
+
+
+if __name__ == "__main__":
+    install(sys.argv[1:] or COMPONENTS)
