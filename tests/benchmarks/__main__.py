@@ -1,4 +1,4 @@
-"""Measure, and print one table: `python -m tests.benchmarks [--quick] [--only ROW ...] [--contenders NAME ...]`."""
+"""Measure, and print one table: `python -m tests.benchmarks [--quick] [--only ROW ...]`."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ def _line(row: Row, rounds: Rounds) -> tuple[str, ...]:
     for target in row.targets:
         value = target.value(rounds)
         sign = ">=" if target.at_least else "<="
-        bound = f"{sign} {target.bound:g}{'x ' + CONTENDERS[target.against] if target.against else ' ' + row.unit}"
+        scale = f"x {CONTENDERS[target.against]}" if target.against else f" {row.unit}"
         verdict = "" if value is None else " met" if target.met(value) else " MISSED"
-        verdicts.append(bound.strip() + verdict)
+        verdicts.append(f"{sign} {target.bound:g}{scale}".strip() + verdict)
     return (row.title, *cells, *ratios, ", ".join(verdicts))
 
 

@@ -92,7 +92,7 @@ def _programs(lab: Lab) -> Rounds:
 
 def _big(path: str) -> Callable[[Lab], Rounds]:
     def measure(lab: Lab) -> Rounds:
-        # Both forms are compared with the plain JSON body: the event's framing is part of what ours has to carry.
+        # Both forms are compared with the plain JSON body: the event's framing is ours to carry.
         with (
             lab.running("bare", target=lab.http("/big-json")) as floor,
             lab.running("ours", target=lab.http(path)) as ours,
@@ -136,7 +136,9 @@ def _progress(lab: Lab) -> Rounds:
     def take(name: str) -> float:
         told = workers[name].ask("progress", count=canned.PROGRESS_COUNT)
         if not told["ordered"]:
-            note = f"progress: {name} delivered {told['seen']} of {canned.PROGRESS_COUNT} in order before it returned"
+            note = (
+                f"progress: {name} returned with {told['seen']} of {canned.PROGRESS_COUNT}, or out of order"
+            )
             if name == "ours":
                 raise ContenderFailed(note)
             if note not in lab.notes:

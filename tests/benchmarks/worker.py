@@ -1,4 +1,4 @@
-"""One contender in its own process: `worker.py bare|sdk|ours`, a JSON command a line in, a JSON answer a line out.
+"""One contender in its own process: `worker.py bare|sdk|ours`; JSON lines in, JSON lines out.
 
 Each contender runs under its own interpreter with its own dependencies and measures itself, so that the
 driver costs nothing in the figures and a round can be given to each in turn.

@@ -1,8 +1,9 @@
 """Install what the interop tests, the conformance suite and the benchmarks talk to.
 
-`python -m tests.interop.install [COMPONENT ...]` makes, below `MCP_SYNC_INTEROP_HOME` (by default `.cache/interop`
-in the repository), one virtual environment for each Python SDK and one npm folder. It is idempotent: a component whose
-requirements have not changed costs nothing, and two runs at the same time wait for each other.
+`python -m tests.interop.install [COMPONENT ...]` makes, below `MCP_SYNC_INTEROP_HOME` (by default
+`.cache/interop` in the repository), one virtual environment for each Python SDK and one npm folder. It is
+idempotent: a component whose requirements have not changed costs nothing, and two runs at the same time wait
+for each other.
 """
 
 from __future__ import annotations
