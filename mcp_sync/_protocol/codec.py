@@ -74,7 +74,12 @@ def _escape_line_ends(text: str) -> str:
     return text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\x85", "\\u0085")
 
 
-def _to_json_value(value: Any) -> Any:
+def to_json_value(value: Any) -> Any:
+    """Dump a pydantic model or an object with ``to_wire()``.
+
+    Raises:
+        TypeError: It is neither.
+    """
     if not isinstance(value, type):
         to_wire = getattr(value, "to_wire", None)
         if callable(to_wire):
@@ -84,9 +89,7 @@ def _to_json_value(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is not JSON")
 
 
-_ENCODER = json.JSONEncoder(
-    ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_to_json_value
-)
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=to_json_value)
 
 
 def _encoding_fault(message: Any, error: Exception) -> str:
@@ -133,7 +136,7 @@ def _inspect(value: Any) -> tuple[Optional[str], Optional[Iterator[tuple[str, An
     if value is None or isinstance(value, (str, int, float)):
         return _scalar_fault(value), None
     try:
-        dumped = _to_json_value(value)
+        dumped = to_json_value(value)
     except Exception as error:
         reason = f"{type(value).__name__} is not JSON"
         return reason if str(error) == reason else f"{reason}: {error}", None
@@ -178,6 +181,7 @@ def _shown_path(path: list[str]) -> str:
 # --- reading ---------------------------------------------------------------------------------------------
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 # Pairs and all other escapes are consumed as units, so that a backslash which is itself escaped
 # (`\\ud800` is a backslash and five letters) cannot be mistaken for the start of an escape.
 _ESCAPE = re.compile(
@@ -212,7 +216,8 @@ def _decode_leniently(data: Union[bytes, bytearray, str]) -> Any:
     text = _LONE_SURROGATE.sub("\ufffd", text)
     if text.startswith("\ufeff"):
         text = text[1:]
-    repaired = _ESCAPE.sub(_without_lone_surrogate, text)
+    # Looked for first, because the substitution stops at every escape of a message.
+    repaired = _ESCAPE.sub(_without_lone_surrogate, text) if _SURROGATE_ESCAPE.search(text) else text
     try:
         return from_json(repaired, cache_strings="keys")
     except ValueError as error:
