@@ -1,0 +1,161 @@
+"""What a tool of the fake server can do while it runs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Optional
+
+from ._rpc import LOG_LEVELS, META_LOG_LEVEL, MISSING_CAPABILITY, Message, RpcError, notification
+
+if TYPE_CHECKING:
+    from ._exchange import Exchange
+
+# What the client must have declared to be asked with a method.
+_CAPABILITIES = {
+    "elicitation/create": "elicitation",
+    "sampling/createMessage": "sampling",
+    "roots/list": "roots",
+}
+
+
+class NeedsInput(BaseException):
+    """Unwinds a tool that has to wait for an input round; not an error that a tool might catch."""
+
+    def __init__(self, requests: Mapping[str, Message]) -> None:
+        super().__init__()
+        self.requests = requests
+
+
+class Abandoned(BaseException):
+    """Unwinds a tool that waits for the client's answer when its request is cancelled."""
+
+
+class ClientError(RpcError):
+    """The client answered a question of the server with an error, or not in time."""
+
+
+class ToolContext:
+    """The request that a tool, prompt or resource function works for.
+
+    On revisions with a handshake `elicit`, `sample` and `list_roots` send a request to the client and wait
+    for the response. On the others they end the function; the client is told what is needed, comes again
+    with the answers, and the function runs once more from its beginning, with the answers at hand. So
+    what such a function does before it asks is done more than once.
+
+    Attributes:
+        message: The whole request.
+        meta: Its ``_meta``, empty if it had none.
+        version: The protocol revision of the request.
+        cancelled: Set when the client no longer wants an answer. A slow tool does well to wait with
+            ``context.cancelled.wait(seconds)``.
+    """
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._asked = 0
+        self.message = exchange.message
+        self.meta = exchange.meta
+        self.version = exchange.version
+        self.cancelled: threading.Event = exchange.cancelled
+
+    def progress(self, progress: float, total: Optional[float] = None, message: Optional[str] = None) -> None:
+        """Report progress, if the client asked for it."""
+        token = self.meta.get("progressToken")
+        if token is None:
+            return
+        params: Message = {"progressToken": token, "progress": progress}
+        if total is not None:
+            params["total"] = total
+        if message is not None:
+            params["message"] = message
+        self.notify("notifications/progress", params)
+
+    def log(self, level: str, data: Any, logger: Optional[str] = None) -> None:
+        """Send a log message, if the client wants messages of this level."""
+        least = (
+            self.meta.get(META_LOG_LEVEL) if self._exchange.modern else self._exchange.connection.log_level
+        )
+        if least not in LOG_LEVELS or LOG_LEVELS.index(level) < LOG_LEVELS.index(least):
+            return
+        params: Message = {"level": level, "data": data}
+        if logger is not None:
+            params["logger"] = logger
+        self.notify("notifications/message", params)
+
+    def notify(self, method: str, params: Optional[Message] = None) -> None:
+        """Send any notification that belongs to this request."""
+        self._exchange.send(notification(method, params))
+
+    def elicit(self, message: str, requested_schema: Optional[Message] = None) -> Message:
+        """Ask the user to fill in a form.
+
+        Returns:
+            The client's result: ``action`` and, when that is ``accept``, ``content``.
+        """
+        schema = requested_schema or {"type": "object", "properties": {}}
+        return self.ask("elicitation/create", {"message": message, "requestedSchema": schema})
+
+    def elicit_url(self, message: str, url: str, elicitation_id: Optional[str] = None) -> Message:
+        """Ask the user to visit a page."""
+        params = {"mode": "url", "message": message, "url": url}
+        if not self._exchange.modern:
+            params["elicitationId"] = elicitation_id or "elicitation-1"
+        return self.ask("elicitation/create", params)
+
+    def sample(self, params: Message) -> Message:
+        """Have the client's model write a message.
+
+        Args:
+            params: Those of ``sampling/createMessage``: ``messages``, ``maxTokens``, ...
+        """
+        return self.ask("sampling/createMessage", params)
+
+    def list_roots(self) -> list[Message]:
+        """Return the client's roots."""
+        roots = self.ask("roots/list", {}).get("roots")
+        return roots if isinstance(roots, list) else []
+
+    def ask(self, method: str, params: Message) -> Message:
+        """Put one request to the client and return its result.
+
+        Raises:
+            ClientError: The client answered with an error, or not in time.
+            RpcError: The client never declared that it can be asked.
+        """
+        self._asked += 1
+        key = f"input-{self._asked}"
+        return self.ask_all({key: {"method": method, "params": params}})[key]
+
+    def ask_all(self, requests: Mapping[str, Message]) -> dict[str, Message]:
+        """Put several requests to the client, in one input round where the revision has such.
+
+        Args:
+            requests: ``{"method": ..., "params": ...}`` by keys of your choice.
+
+        Returns:
+            The client's results by the same keys.
+
+        Raises:
+            ClientError, RpcError: As `ask`.
+        """
+        for request in requests.values():
+            self._check_capability(request)
+        if self._exchange.modern:
+            answers = self._exchange.answers
+            missing = {key: request for key, request in requests.items() if key not in answers}
+            if missing:
+                raise NeedsInput(missing)
+            return {key: answers[key] for key in requests}
+        return {key: self._exchange.ask(**request) for key, request in requests.items()}
+
+    def _check_capability(self, request: Message) -> None:
+        name = _CAPABILITIES.get(request["method"])
+        declared = self._exchange.capabilities
+        if name is None or isinstance(declared.get(name), dict):
+            return
+        raise RpcError(
+            MISSING_CAPABILITY if self._exchange.modern else -32600,
+            f"The client did not declare the capability {name}",
+            {"requiredCapabilities": {name: {}}},
+        )

@@ -1,0 +1,276 @@
+"""The methods of the protocol, as the fake server answers them."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Container
+from typing import TYPE_CHECKING, Any, Optional
+
+from . import _catalog, _functions, _results
+from ._context import ClientError, ToolContext
+from ._rpc import (
+    INVALID_PARAMS,
+    LOG_LEVELS,
+    META_SUBSCRIPTION,
+    METHOD_NOT_FOUND,
+    RESOURCE_NOT_FOUND,
+    UNSUPPORTED_VERSION,
+    Message,
+    RpcError,
+    notification,
+)
+
+if TYPE_CHECKING:
+    from ._exchange import Exchange
+
+_LIST_FILTERS = {
+    "notifications/tools/list_changed": "toolsListChanged",
+    "notifications/prompts/list_changed": "promptsListChanged",
+    "notifications/resources/list_changed": "resourcesListChanged",
+}
+_RESOURCE_UPDATED = "notifications/resources/updated"
+
+
+def initialize(exchange: Exchange) -> Message:
+    """Agree on a revision with a client that begins with the handshake."""
+    server = exchange.connection.server
+    requested = exchange.params.get("protocolVersion")
+    if not server.handshake_versions:
+        data = {"supported": list(server.versions), "requested": str(requested)}
+        raise RpcError(UNSUPPORTED_VERSION, f"This server speaks only {', '.join(server.versions)}", data)
+    exchange.connection.begin(exchange.params.get("capabilities"))
+    known = requested in server.handshake_versions
+    return _with_instructions(
+        exchange,
+        {
+            "protocolVersion": requested if known else server.handshake_versions[0],
+            "capabilities": server.capabilities,
+            "serverInfo": dict(server.server_info),
+        },
+    )
+
+
+def discover(exchange: Exchange) -> Message:
+    """Name the revisions and capabilities."""
+    server = exchange.connection.server
+    result = {"supportedVersions": list(server.modern_versions), "capabilities": server.capabilities}
+    return _with_instructions(exchange, result)
+
+
+def _with_instructions(exchange: Exchange, result: Message) -> Message:
+    instructions = exchange.connection.server.instructions
+    return result if instructions is None else {**result, "instructions": instructions}
+
+
+def empty(exchange: Exchange) -> Message:
+    """Answer without any content."""
+    return {}
+
+
+def set_level(exchange: Exchange) -> Message:
+    """Set the least level of log messages for the connection."""
+    level = exchange.params.get("level")
+    if level not in LOG_LEVELS:
+        raise RpcError(INVALID_PARAMS, f"Unknown log level: {level!r}")
+    exchange.connection.log_level = level
+    return {}
+
+
+def subscribe(exchange: Exchange) -> Message:
+    """Have updates of a resource sent."""
+    exchange.connection.subscribed.add(str(exchange.params.get("uri")))
+    return {}
+
+
+def unsubscribe(exchange: Exchange) -> Message:
+    """Have updates of a resource no longer sent."""
+    exchange.connection.subscribed.discard(str(exchange.params.get("uri")))
+    return {}
+
+
+# --- lists -----------------------------------------------------------------------------------------------
+
+
+def list_tools(exchange: Exchange) -> Message:
+    """List the tools."""
+    return _page(exchange, "tools", [tool.wire() for tool in exchange.connection.server.tools.values()])
+
+
+def list_prompts(exchange: Exchange) -> Message:
+    """List the prompts."""
+    return _page(
+        exchange, "prompts", [prompt.wire() for prompt in exchange.connection.server.prompts.values()]
+    )
+
+
+def list_resources(exchange: Exchange) -> Message:
+    """List the resources."""
+    return _page(exchange, "resources", _resources(exchange, templates=False))
+
+
+def list_templates(exchange: Exchange) -> Message:
+    """List the templates of resources."""
+    return _page(exchange, "resourceTemplates", _resources(exchange, templates=True))
+
+
+def _resources(exchange: Exchange, *, templates: bool) -> list[Message]:
+    resources = exchange.connection.server.resources
+    return [item.wire(uri) for uri, item in resources.items() if _catalog.is_template(uri) is templates]
+
+
+def _page(exchange: Exchange, key: str, items: list[Message]) -> Message:
+    size = exchange.connection.server.page_size
+    start = _offset(exchange.params.get("cursor"), len(items))
+    if size is None or start + size >= len(items):
+        return {key: items[start:]}
+    return {key: items[start : start + size], "nextCursor": f"page-from-{start + size}"}
+
+
+def _offset(cursor: Any, count: int) -> int:
+    if cursor is None:
+        return 0
+    number = str(cursor).rpartition("page-from-")[2]
+    if not number.isdigit() or not 0 < int(number) < count:
+        raise RpcError(INVALID_PARAMS, f"Unknown cursor: {cursor!r}")
+    return int(number)
+
+
+# --- use -------------------------------------------------------------------------------------------------
+
+
+def call_tool(exchange: Exchange) -> Message:
+    """Call a tool. Whatever it raises becomes a result with ``isError``, except `RpcError`."""
+    name = exchange.params.get("name")
+    tool = exchange.connection.server.tools.get(str(name))
+    if tool is None:
+        raise RpcError(INVALID_PARAMS, f"Unknown tool: {name}")
+    arguments = _arguments(exchange)
+    fault = _functions.arguments_fault(tool.function, arguments)
+    if fault is not None:
+        return _results.tool_failure(f"Invalid arguments for {name}: {fault}")
+    _check_state(exchange)
+    try:
+        return _results.tool_result(_functions.call(tool.function, ToolContext(exchange), arguments))
+    except ClientError as error:
+        return _results.tool_failure(str(error))
+    except RpcError:
+        raise
+    except Exception as error:
+        return _results.tool_failure(str(error) or type(error).__name__)
+
+
+def get_prompt(exchange: Exchange) -> Message:
+    """Fill in a prompt."""
+    name = exchange.params.get("name")
+    prompt = exchange.connection.server.prompts.get(str(name))
+    if prompt is None:
+        raise RpcError(INVALID_PARAMS, f"Unknown prompt: {name}")
+    arguments = _arguments(exchange)
+    fault = _functions.arguments_fault(prompt.function, arguments)
+    if fault is not None:
+        raise RpcError(INVALID_PARAMS, f"Invalid arguments for {name}: {fault}")
+    _check_state(exchange)
+    value = _functions.call(prompt.function, ToolContext(exchange), arguments)
+    return _results.prompt_result(value, prompt.description)
+
+
+def read_resource(exchange: Exchange) -> Message:
+    """Read a resource, directly or through a template."""
+    uri = str(exchange.params.get("uri"))
+    _check_state(exchange)
+    for known, resource in exchange.connection.server.resources.items():
+        variables = _catalog.match_template(known, uri)
+        if variables is not None:
+            content = resource.content
+            if callable(content):
+                content = _functions.call(content, ToolContext(exchange), variables)
+            return _results.read_result(uri, content, resource.mime_type)
+    code = INVALID_PARAMS if exchange.modern else RESOURCE_NOT_FOUND
+    raise RpcError(code, f"Resource not found: {uri}", {"uri": uri})
+
+
+def complete(exchange: Exchange) -> Message:
+    """Suggest values for an argument."""
+    function = exchange.connection.server.complete
+    if function is None:
+        raise RpcError(METHOD_NOT_FOUND, f"Method not found: {exchange.method}")
+    context = exchange.params.get("context") or {}
+    values = list(
+        function(exchange.params["ref"], exchange.params["argument"], context.get("arguments") or {})
+    )
+    return {"completion": {"values": values[:100], "total": len(values), "hasMore": len(values) > 100}}
+
+
+def _arguments(exchange: Exchange) -> Message:
+    arguments = exchange.params.get("arguments")
+    if arguments is None:
+        return {}
+    if not isinstance(arguments, dict):
+        raise RpcError(INVALID_PARAMS, "The arguments must be an object")
+    return arguments
+
+
+def _check_state(exchange: Exchange) -> None:
+    # Reading the answers verifies the state: also that of a function which does not ask any more.
+    if exchange.modern:
+        _ = exchange.answers
+
+
+# --- subscriptions ---------------------------------------------------------------------------------------
+
+
+class Listener:
+    """One ``subscriptions/listen`` request. Its own thread sends everything, so that the order holds."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        wanted = exchange.params.get("notifications")
+        wanted = wanted if isinstance(wanted, dict) else {}
+        self.agreed = {
+            key: wanted[key] for key in (*_LIST_FILTERS.values(), "resourceSubscriptions") if wanted.get(key)
+        }
+        self._exchange = exchange
+        self._outbox: queue.SimpleQueue[Optional[Message]] = queue.SimpleQueue()
+        exchange.on_cancel(self.end)
+
+    def offer(self, method: str, params: Message) -> None:
+        """Take a notification, if the filter asks for it."""
+        if method == _RESOURCE_UPDATED:
+            wanted = params.get("uri") in self.agreed.get("resourceSubscriptions", ())
+        else:
+            wanted = bool(self.agreed.get(_LIST_FILTERS.get(method, "")))
+        if wanted:
+            self._outbox.put(notification(method, self._marked(params)))
+
+    def end(self) -> None:
+        """Let `run` return once everything has been sent."""
+        self._outbox.put(None)
+
+    def run(self) -> Message:
+        """Acknowledge, then send what is offered until the end."""
+        acknowledged = self._marked({"notifications": self.agreed})
+        self._exchange.send(notification("notifications/subscriptions/acknowledged", acknowledged))
+        for message in iter(self._outbox.get, None):
+            self._exchange.send(message)
+        return self._marked({})
+
+    def _marked(self, params: Message) -> Message:
+        return {
+            **params,
+            "_meta": {**params.get("_meta", {}), META_SUBSCRIPTION: self._exchange.message["id"]},
+        }
+
+
+def listen(exchange: Exchange) -> Message:
+    """Send notifications until the client or the server ends it."""
+    listener = Listener(exchange)
+    listeners = exchange.connection.server.listeners
+    listeners.add(listener)
+    try:
+        return listener.run()
+    finally:
+        listeners.discard(listener)
+
+
+def handshake_wants(subscribed: Container[Any], method: str, params: Message) -> bool:
+    """Whether a client of the handshake era is sent this notification."""
+    return method != _RESOURCE_UPDATED or params.get("uri") in subscribed

@@ -1,0 +1,71 @@
+"""Input rounds: how a stateless revision asks the client for input in the middle of a request."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ._rpc import INVALID_PARAMS, Message, RpcError
+
+if TYPE_CHECKING:
+    from ._exchange import Exchange
+
+_SIGNATURE_LENGTH = 64
+
+
+def input_required(exchange: Exchange, requests: Mapping[str, Message]) -> Message:
+    """Build the result that asks for input, with all earlier answers in its state."""
+    state = {"for": _fingerprint(exchange), "answers": exchange.answers}
+    return {
+        "resultType": "input_required",
+        "inputRequests": dict(requests),
+        "requestState": _seal(exchange, state),
+    }
+
+
+def answers(exchange: Exchange) -> dict[str, Message]:
+    """Return the answers that came with a request: of this round, and of earlier ones by its state.
+
+    Raises:
+        RpcError: The state is not what this server gave out for this request.
+    """
+    found: dict[str, Message] = {}
+    state = exchange.params.get("requestState")
+    if state is not None:
+        opened = _open(exchange, state)
+        if opened.get("for") != _fingerprint(exchange):
+            raise RpcError(INVALID_PARAMS, "The requestState belongs to another request")
+        found.update(opened["answers"])
+    given = exchange.params.get("inputResponses")
+    if isinstance(given, dict):
+        found.update(given)
+    return found
+
+
+def _fingerprint(exchange: Exchange) -> str:
+    named = {key: exchange.params.get(key) for key in ("name", "uri", "arguments")}
+    text = json.dumps([exchange.method, named], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _seal(exchange: Exchange, state: Message) -> str:
+    body = base64.urlsafe_b64encode(json.dumps(state).encode()).decode("ascii")
+    return _signature(exchange, body) + body
+
+
+def _open(exchange: Exchange, sealed: Any) -> Message:
+    # A server has to take the state for an attacker's input, so that a client which alters it must notice.
+    if isinstance(sealed, str):
+        signature, body = sealed[:_SIGNATURE_LENGTH], sealed[_SIGNATURE_LENGTH:]
+        if hmac.compare_digest(signature.encode(), _signature(exchange, body).encode()):
+            opened: Message = json.loads(base64.urlsafe_b64decode(body))
+            return opened
+    raise RpcError(INVALID_PARAMS, "The requestState is not what the server gave out")
+
+
+def _signature(exchange: Exchange, body: str) -> str:
+    return hmac.new(exchange.connection.server.secret, body.encode(), hashlib.sha256).hexdigest()

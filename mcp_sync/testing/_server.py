@@ -1,0 +1,246 @@
+"""The fake server itself."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Any, Callable, NamedTuple, Optional, Union
+
+from .._protocol.versions import TRAITS
+from . import _catalog, _methods
+from ._catalog import FakePrompt, FakeResource, FakeTool
+from ._exchange import Connection
+from ._functions import Function
+from ._rpc import Message, Send, notification
+
+Completer = Callable[[Message, Message, Message], Iterable[str]]
+
+
+class Override(NamedTuple):
+    """What answers a method instead of the fake server's own way."""
+
+    function: Function
+    raw: bool
+
+
+class FakeServer:
+    """A small MCP server for tests, of any revision, without a network.
+
+    ::
+
+        def add(a: int, b: int) -> dict:
+            return {"sum": a + b}
+
+        server = FakeServer(tools=[add], resources={"demo://readme": "Hello"})
+        with Client(InMemory(server)) as client:
+            assert client.call_tool("add", {"a": 1, "b": 2}).structured_content == {"sum": 3}
+        assert server.received("tools/call")[0]["params"]["name"] == "add"
+
+    Tools, prompts and resources are plain functions. One whose first parameter is named ``context`` gets a
+    `ToolContext`. What a tool returns becomes its result: a string its text, a dict its structured content,
+    content blocks and whole results stay what they are, an exception becomes a result with ``isError``.
+
+    It may be used by any number of threads at once. As the server of `InMemory` it is one connection: clients
+    of the handshake era should not share it at the same time.
+
+    Args:
+        tools: Functions or `FakeTool`, in a list or by name.
+        resources: By URI: text, bytes, contents, a function, or a `FakeResource`. A URI with
+            ``{variables}`` is a template.
+        prompts: Functions or `FakePrompt`, in a list or by name. A string that they return becomes the
+            user's message.
+        versions: The revisions that the server speaks: ``"modern"``, ``"legacy"``, ``"all"``, a version
+            or several.
+        page_size: How many items a page of a list has, ``None`` for all on one page.
+        instructions: What the server says about its use.
+        server_info: Name and version of the server.
+        capabilities: What the server declares, default: what it has.
+        complete: ``complete(ref, argument, context_arguments)`` returns the suggestions for an argument.
+        ttl_ms: How long results may be cached (where the revision knows that).
+        cache_scope: ``"private"`` or ``"public"``.
+        answer_timeout: Seconds that a tool waits for an answer of the client (handshake era).
+    """
+
+    def __init__(
+        self,
+        tools: _catalog.Tools = None,
+        resources: _catalog.Resources = None,
+        prompts: _catalog.Prompts = None,
+        *,
+        versions: Union[str, Iterable[str]] = "all",
+        page_size: Optional[int] = None,
+        instructions: Optional[str] = None,
+        server_info: Optional[Mapping[str, Any]] = None,
+        capabilities: Optional[Message] = None,
+        complete: Optional[Completer] = None,
+        ttl_ms: int = 0,
+        cache_scope: str = "private",
+        answer_timeout: float = 30.0,
+    ) -> None:
+        self.versions = _versions(versions)
+        self.modern_versions = tuple(version for version in self.versions if _is_modern(version))
+        self.handshake_versions = tuple(version for version in self.versions if not _is_modern(version))
+        self.tools: dict[str, FakeTool] = _catalog.named_items(tools, _catalog.as_tool)
+        self.prompts: dict[str, FakePrompt] = _catalog.named_items(prompts, _catalog.as_prompt)
+        self.resources: dict[str, FakeResource] = {
+            uri: _catalog.as_resource(uri, item) for uri, item in (resources or {}).items()
+        }
+        self.page_size = page_size
+        self.instructions = instructions
+        self.server_info = dict(server_info or {"name": "fake-server", "version": "1.0"})
+        self.complete = complete
+        self.ttl_ms = ttl_ms
+        self.cache_scope = cache_scope
+        self.answer_timeout = answer_timeout
+        self.overrides: dict[str, Override] = {}
+        self.listeners: set[_methods.Listener] = set()
+        self.secret = os.urandom(32)
+        self._capabilities = capabilities
+        # Guards `_received` and `_connections`; nothing runs and nothing waits under it.
+        self._lock = threading.Lock()
+        self._received: list[Any] = []
+        self._connections: set[Connection] = set()
+        self._own = self.connect()
+
+    @property
+    def capabilities(self) -> Message:
+        """What the server declares."""
+        if self._capabilities is not None:
+            return self._capabilities
+        found: Message = {"logging": {}}
+        if self.tools:
+            found["tools"] = {"listChanged": True}
+        if self.prompts:
+            found["prompts"] = {"listChanged": True}
+        if self.resources:
+            found["resources"] = {"listChanged": True, "subscribe": True}
+        if self.complete is not None:
+            found["completions"] = {}
+        return found
+
+    # --- messages ----------------------------------------------------------------------------------------
+
+    def handle(self, message: Any, send: Send) -> Optional[Message]:
+        """Take one message of the client, as `InMemory` passes it, and return the response if one is due."""
+        if isinstance(message, dict) and message.get("method") == "initialize":
+            self._own.send = send
+        return self._own.handle(message, send)
+
+    def connect(self) -> Connection:
+        """Make a connection of its own: another state of the handshake, other requests in flight."""
+        connection = Connection(self)
+        with self._lock:
+            self._connections.add(connection)
+        return connection
+
+    def disconnect(self, connection: Connection) -> None:
+        """Forget a connection and cancel what is in flight on it."""
+        with self._lock:
+            self._connections.discard(connection)
+        connection.close()
+
+    def record(self, message: Any) -> None:
+        """Note what arrived."""
+        with self._lock:
+            self._received.append(message)
+
+    @property
+    def requests(self) -> list[Any]:
+        """Every message that arrived so far, in order: requests, notifications and responses."""
+        with self._lock:
+            return list(self._received)
+
+    def received(self, method: str) -> list[Message]:
+        """Return the messages of one method that arrived so far."""
+        return [item for item in self.requests if isinstance(item, dict) and item.get("method") == method]
+
+    # --- what it does ------------------------------------------------------------------------------------
+
+    def on(self, method: str, function: Function, *, raw: bool = False) -> None:
+        """Answer a method differently, checks of version and ``_meta`` included.
+
+        Args:
+            method: The method of a request or notification.
+            function: Called as ``function(message)`` or ``function(message, context)``. It returns the
+                result, ``None`` for no answer at all, or ``NotImplemented`` for the usual one; or it
+                raises `RpcError`.
+            raw: Leave the result as it is; otherwise what the revision asks of every result is added.
+        """
+        self.overrides[method] = Override(function, raw)
+
+    def add_tool(self, tool: Union[Function, FakeTool], name: str = "") -> None:
+        """Add a tool, or replace the one of that name."""
+        self.tools = {
+            **self.tools,
+            **_catalog.named_items({name: tool} if name else [tool], _catalog.as_tool),
+        }
+
+    def remove_tool(self, name: str) -> None:
+        """Take a tool away."""
+        self.tools = {key: tool for key, tool in self.tools.items() if key != name}
+
+    def add_resource(self, uri: str, content: Any) -> None:
+        """Add a resource or a template, or replace the one of that URI."""
+        self.resources = {**self.resources, uri: _catalog.as_resource(uri, content)}
+
+    def add_prompt(self, prompt: Union[Function, FakePrompt], name: str = "") -> None:
+        """Add a prompt, or replace the one of that name."""
+        added = _catalog.named_items({name: prompt} if name else [prompt], _catalog.as_prompt)
+        self.prompts = {**self.prompts, **added}
+
+    # --- notifications -----------------------------------------------------------------------------------
+
+    def notify(self, method: str, params: Optional[Message] = None) -> None:
+        """Send a notification to every client that is there and asked for it.
+
+        That is: with a handshake each one (updates of a resource only to its subscribers), without one
+        each ``subscriptions/listen`` whose filter names it.
+        """
+        for listener in list(self.listeners):
+            listener.offer(method, params or {})
+        with self._lock:
+            connections = list(self._connections)
+        for connection in connections:
+            send = connection.send
+            wanted = _methods.handshake_wants(connection.subscribed, method, params or {})
+            if connection.version and send is not None and wanted:
+                send(notification(method, params))
+
+    def tools_changed(self) -> None:
+        """Tell that the list of tools has changed."""
+        self.notify("notifications/tools/list_changed")
+
+    def prompts_changed(self) -> None:
+        """Tell that the list of prompts has changed."""
+        self.notify("notifications/prompts/list_changed")
+
+    def resources_changed(self) -> None:
+        """Tell that the list of resources has changed."""
+        self.notify("notifications/resources/list_changed")
+
+    def resource_updated(self, uri: str) -> None:
+        """Tell that a resource has changed."""
+        self.notify("notifications/resources/updated", {"uri": uri})
+
+    def end_subscriptions(self) -> None:
+        """End every ``subscriptions/listen`` with a result, as a server does that shuts down."""
+        for listener in list(self.listeners):
+            listener.end()
+
+
+def _versions(wanted: Union[str, Iterable[str]]) -> tuple[str, ...]:
+    if isinstance(wanted, str):
+        known = {
+            "all": tuple(TRAITS),
+            "modern": tuple(version for version, traits in TRAITS.items() if traits.modern),
+            "legacy": tuple(version for version, traits in TRAITS.items() if not traits.modern),
+        }
+        return known.get(wanted, (wanted,))
+    # Dates sort as text; newest first, as the specification lists them.
+    return tuple(sorted(wanted, reverse=True))
+
+
+def _is_modern(version: str) -> bool:
+    traits = TRAITS.get(version)
+    return traits is None or traits.modern
