@@ -1,0 +1,59 @@
+"""Results that wait for input of the client (basic, since 2026-07-28)."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal, Optional, Union
+
+from pydantic import BeforeValidator, Field, ValidationInfo
+from pydantic_core import PydanticCustomError
+
+from mcp_sync.types._base import Lenient, is_built_by_hand
+from mcp_sync.types.elicitation import ElicitRequest, ElicitResult
+from mcp_sync.types.messages import Result, UnknownRequest
+from mcp_sync.types.roots import ListRootsRequest, ListRootsResult
+from mcp_sync.types.sampling import CreateMessageRequest, CreateMessageResult
+
+__all__ = ["InputRequest", "InputRequests", "InputRequiredResult", "InputResponse", "InputResponses"]
+
+
+def _received_only(value: object, info: ValidationInfo) -> object:
+    if is_built_by_hand(info) and isinstance(value, dict):
+        raise PydanticCustomError("wrong_request", "The fields do not fit the method of this request")
+    return value
+
+
+InputRequest = Annotated[
+    Union[
+        Annotated[
+            Union[CreateMessageRequest, ElicitRequest, ListRootsRequest],
+            Field(discriminator="method"),
+        ],
+        Annotated[UnknownRequest, BeforeValidator(_received_only)],
+    ],
+    Field(union_mode="left_to_right"),
+]
+"""What a server asks for before it goes on; a request that is not known here is an `UnknownRequest`."""
+
+InputRequests = dict[str, InputRequest]
+"""Requests under the keys that the server gave them."""
+
+InputResponse = Union[CreateMessageResult, ElicitResult, ListRootsResult]
+"""The answer to one input request."""
+
+InputResponses = dict[str, InputResponse]
+"""Answers under the keys of their requests."""
+
+
+class InputRequiredResult(Result):
+    """The request is not done: answer these and send it again.
+
+    Attributes:
+        input_requests: What the server asks, under its keys.
+        request_state: The server's state, to be given back as it is.
+    """
+
+    _always_sent: ClassVar[frozenset[str]] = frozenset({"result_type"})
+
+    result_type: Literal["input_required"] = "input_required"
+    input_requests: Optional[InputRequests] = None
+    request_state: Lenient[str] = None

@@ -1,0 +1,14 @@
+"""Definitions that only old revisions have."""
+
+from __future__ import annotations
+
+from mcp_sync.types._base import Lenient, WireModel
+from mcp_sync.types.metadata import Annotations
+
+__all__ = ["Annotated"]
+
+
+class Annotated(WireModel):
+    """Base of models with annotations (2024-11-05)."""
+
+    annotations: Lenient[Annotations] = None
