@@ -1,0 +1,147 @@
+"""The blocking Python client for the Model Context Protocol (MCP).
+
+>>> from mcp_sync import Client
+>>> with Client(["python", "server.py"]) as client:
+...     for tool in client.tools():
+...         print(tool.name)
+
+Names load when they are used, so that importing this package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from ._version import __version__
+
+if TYPE_CHECKING:
+    from . import errors, testing, transports, types
+    from ._concurrency.cancel import CancelToken
+    from .client import Client
+    from .errors import (
+        AuthError,
+        CallCancelled,
+        CallTimeout,
+        ClientClosed,
+        ConnectFailed,
+        ConnectionLost,
+        Forked,
+        HeaderMismatch,
+        HTTPStatusError,
+        InputRequired,
+        InputRoundsExceeded,
+        InternalError,
+        InvalidMessage,
+        InvalidParams,
+        InvalidRequest,
+        InvalidResult,
+        MCPError,
+        MessageTooLarge,
+        MethodNotFound,
+        MissingClientCapability,
+        NegotiationFailed,
+        NotSupported,
+        OutputInvalid,
+        ParseError,
+        ProtocolError,
+        RemoteError,
+        ResourceNotFound,
+        SessionExpired,
+        ToolFailed,
+        TransportError,
+        UnsupportedProtocolVersion,
+        UrlElicitationRequired,
+        UsageError,
+    )
+    from .handlers import CallbackContext, progress
+    from .options import UNSET, Limits, Retry, Timeouts
+    from .session import ClientSession
+    from .transports import InMemory, Stdio, StreamableHTTP, stdio_client, streamablehttp_client
+
+__all__ = [
+    "UNSET",
+    "AuthError",
+    "CallCancelled",
+    "CallTimeout",
+    "CallbackContext",
+    "CancelToken",
+    "Client",
+    "ClientClosed",
+    "ClientSession",
+    "ConnectFailed",
+    "ConnectionLost",
+    "Forked",
+    "HTTPStatusError",
+    "HeaderMismatch",
+    "InMemory",
+    "InputRequired",
+    "InputRoundsExceeded",
+    "InternalError",
+    "InvalidMessage",
+    "InvalidParams",
+    "InvalidRequest",
+    "InvalidResult",
+    "Limits",
+    "MCPError",
+    "MessageTooLarge",
+    "MethodNotFound",
+    "MissingClientCapability",
+    "NegotiationFailed",
+    "NotSupported",
+    "OutputInvalid",
+    "ParseError",
+    "ProtocolError",
+    "RemoteError",
+    "ResourceNotFound",
+    "Retry",
+    "SessionExpired",
+    "Stdio",
+    "StreamableHTTP",
+    "Timeouts",
+    "ToolFailed",
+    "TransportError",
+    "UnsupportedProtocolVersion",
+    "UrlElicitationRequired",
+    "UsageError",
+    "__version__",
+    "errors",
+    "progress",
+    "stdio_client",
+    "streamablehttp_client",
+    "testing",
+    "transports",
+    "types",
+]
+
+_SUBMODULES = ("errors", "testing", "transports", "types")
+_HOMES = {
+    "CancelToken": "_concurrency.cancel",
+    "Client": "client",
+    "ClientSession": "session",
+    "CallbackContext": "handlers",
+    "progress": "handlers",
+    "UNSET": "options",
+    "Limits": "options",
+    "Retry": "options",
+    "Timeouts": "options",
+    "InMemory": "transports",
+    "Stdio": "transports",
+    "StreamableHTTP": "transports",
+    "stdio_client": "transports",
+    "streamablehttp_client": "transports",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name in _SUBMODULES:
+        return importlib.import_module(f".{name}", __name__)
+    value = getattr(importlib.import_module(f".{_HOMES.get(name, 'errors')}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

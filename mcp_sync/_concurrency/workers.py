@@ -15,7 +15,7 @@ logger = logging.getLogger("mcp_sync.callbacks")
 # How long a thread waits for the next job before it ends, in seconds.
 _IDLE = 1.0
 
-Job = tuple[Callable[..., Any], tuple[Any, ...]]
+Job = tuple[Callable[..., Any], tuple[Any, ...], bool]
 
 
 class Workers:
@@ -55,7 +55,12 @@ class Workers:
         self._reset()
 
     def submit(
-        self, job: Callable[..., Any], *args: Any, wait: Optional[Deadline] = None, drop_oldest: bool = False
+        self,
+        job: Callable[..., Any],
+        *args: Any,
+        wait: Optional[Deadline] = None,
+        droppable: bool = False,
+        urgent: bool = False,
     ) -> bool:
         """Queue ``job(*args)``.
 
@@ -63,7 +68,9 @@ class Workers:
             job: What to run. Its exception is logged.
             args: What to pass.
             wait: When the queue is full, wait until there is room or this deadline has passed.
-            drop_oldest: When the queue is (still) full, drop the job that waits longest, with one warning.
+            droppable: When the queue is full, the droppable job that waits longest makes room, with one
+                warning; also marks this job as one of them.
+            urgent: Exceed the limit, up to ten times.
 
         Returns:
             Whether the job was queued. ``False`` when full or closed.
@@ -72,26 +79,33 @@ class Workers:
             if len(self._jobs) >= self._limit:
                 if wait is not None:
                     self._room.wait_for(self._has_room, wait.remaining())
-                if not self._has_room() and not (drop_oldest and self._drop()):
+                if not self._has_room() and not self._make_room(droppable, urgent):
                     return False
             if self._closed:
                 return False
-            self._jobs.append((job, args))
+            self._jobs.append((job, args, droppable))
             if self._idle:
                 self._work.notify()
-            elif len(self._threads) < self._max_threads:
+            # A thread that was woken counts as idle until it runs, so one idle thread serves one job.
+            if self._idle < len(self._jobs) and len(self._threads) < self._max_threads:
                 self._threads.add(spawn(self._owner, self._role, self._run))
         return True
 
     def _has_room(self) -> bool:
         return self._closed or len(self._jobs) < self._limit
 
-    def _drop(self) -> bool:
-        self._jobs.popleft()
+    def _make_room(self, droppable: bool, urgent: bool) -> bool:
+        if urgent:
+            return len(self._jobs) < 10 * self._limit
+        if not droppable:
+            return False
+        oldest = next((index for index, job in enumerate(self._jobs) if job[2]), None)
+        if oldest is not None:
+            del self._jobs[oldest]
         self.dropped += 1
         if self.dropped == 1:
             logger.warning("The callbacks of %s are too slow: messages are dropped", self._owner)
-        return True
+        return oldest is not None
 
     def _run(self) -> None:
         this = threading.current_thread()
@@ -104,7 +118,7 @@ class Workers:
                 if not self._jobs:
                     self._threads.discard(this)
                     return
-                job, args = self._jobs.popleft()
+                job, args, _ = self._jobs.popleft()
                 if len(self._jobs) == self._limit - 1:
                     self._room.notify_all()
             try:
@@ -131,7 +145,7 @@ class Workers:
             Whether they have run.
         """
         done = threading.Event()
-        if not self.submit(done.set, wait=deadline):
+        if not self.submit(done.set, wait=deadline, urgent=True):
             return False
         while True:
             before = self.finished

@@ -1,0 +1,386 @@
+"""One live connection: its channel, the calls in flight on it, and what comes in."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import threading
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Callable, Optional, Union
+
+from .._concurrency.cancel import CancelToken
+from .._concurrency.deadline import Deadline
+from .._concurrency.pending import PendingCall
+from .._protocol import codec
+from .._protocol.eras import SERVER_INFO_KEY, Era
+from .._protocol.frames import Frame
+from .._protocol.methods import MethodSpec
+from ..errors import (
+    CallCancelled,
+    CallTimeout,
+    InvalidMessage,
+    InvalidResult,
+    MCPError,
+    ProtocolError,
+    remote_error,
+)
+from ..handlers import ProgressCallback
+from ..options import Timeouts
+from ..transports._base import Channel
+from .router import Router
+
+logger = logging.getLogger("mcp_sync.session")
+
+# How long a caller that gives up waits for the word to the server, in seconds.
+_LAST_WORD = 0.2
+# How often a call that is made by a callback looks for its own progress, in seconds.
+_INLINE_POLL = 0.02
+
+
+@dataclass
+class CallOptions:
+    """What a caller may say about one call, beside its params.
+
+    Attributes:
+        meta: Entries of the request's ``_meta``.
+        headers: HTTP headers of this request alone.
+        cancel: The token that cancels it.
+        progress: Where progress goes.
+        progress_token: Whether to ask for progress although nobody takes it, to keep the clock going.
+    """
+
+    meta: dict[str, Any] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    cancel: Optional[CancelToken] = None
+    progress: Optional[ProgressCallback] = None
+    progress_token: bool = False
+
+
+NO_OPTIONS = CallOptions()
+
+
+class Connection:
+    """Correlates answers with calls and hands everything else to the router. Never reopened.
+
+    Args:
+        channel: The transport; `start` starts it.
+        router: Takes notifications and server requests.
+        next_id: Gives the ids of requests, unique for the client's life.
+        timeouts: The client's bounds.
+
+    Attributes:
+        era: The revision in use; set when the negotiation is done, and replaced as a whole.
+        error: Why the connection is dead, ``None`` while it lives.
+        server_info: The server's ``Implementation`` as it came.
+    """
+
+    era: Era
+
+    def __init__(
+        self, channel: Channel, router: Router, next_id: Callable[[], int], timeouts: Timeouts
+    ) -> None:
+        self.channel = channel
+        self.error: Optional[MCPError] = None
+        self.server_info: Optional[Mapping[str, Any]] = None
+        self._router = router
+        self._next_id = next_id
+        self._timeouts = timeouts
+        self._calls: dict[int, PendingCall] = {}
+        self._serving: set[Union[str, int]] = set()
+        self._odd_ids_seen = False
+        # Guards `error` together with entries into `_calls`, so that no call misses the loss. No I/O.
+        self._lock = threading.Lock()
+
+    # --- what goes out ---------------------------------------------------------------------------
+
+    def start(self, deadline: Deadline) -> None:
+        """Connect the channel."""
+        self.channel.start(self, deadline)
+
+    def exchange(
+        self, era: Era, spec: MethodSpec, params: dict[str, Any], options: CallOptions, deadline: Deadline
+    ) -> dict[str, Any]:
+        """Send a request and return its raw result.
+
+        Raises:
+            RemoteError: The server answered with an error.
+            TransportError, CallTimeout, CallCancelled, ProtocolError: There was no answer.
+        """
+        call = self.prepare(spec, deadline)
+        meta = options.meta
+        progress = None
+        if options.progress is not None or options.progress_token:
+            meta = {**meta, "progressToken": call.id}
+        if options.progress is not None:
+            progress = _Progress(options.progress, call, self._router)
+            call.progress = progress
+        params = era.params(params, meta)
+        headers = era.headers(spec.method, params)
+        if options.headers:
+            headers = {**options.headers, **headers}
+        frame = Frame(self.encode(spec.method, params, call.id), spec.method, headers)
+        try:
+            self.dispatch(frame, call, options.cancel)
+            self._await(call, progress)
+            reply = call.result()
+        except BaseException as error:
+            call.fail(error)
+            self._give_up(era, call, error)
+            raise
+        finally:
+            self._calls.pop(call.id, None)
+        if progress is not None:
+            progress.drain(deadline, self._timeouts.close)
+        return self._result(reply, spec)
+
+    def prepare(self, spec: MethodSpec, deadline: Deadline) -> PendingCall:
+        """Make the call for a request that is about to be sent."""
+        return PendingCall(self._next_id(), spec.method, deadline)
+
+    def encode(self, method: str, params: Mapping[str, Any], request_id: Optional[int] = None) -> bytes:
+        """Encode a request, or a notification if it has no id."""
+        message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
+        if request_id is not None:
+            message["id"] = request_id
+        if params:
+            message["params"] = params
+        return codec.encode(message)
+
+    def dispatch(self, frame: Frame, call: PendingCall, cancel: Optional[CancelToken] = None) -> None:
+        """Enter a call into the table and hand its frame to the channel.
+
+        Raises:
+            MCPError: The connection is dead, the token is cancelled, or the channel failed.
+        """
+        with self._lock:
+            if self.error is not None:
+                raise self._fresh(call)
+            self._calls[call.id] = call
+        if cancel is not None:
+            cancel.watch(call)
+        if not call.settled:
+            try:
+                self.channel.request(frame, call)
+            except CallTimeout:
+                # The channel does not know what the caller's bound was.
+                if not call.settled:
+                    raise self.timeout_error(call) from None
+
+    def _await(self, call: PendingCall, progress: Optional[_Progress]) -> None:
+        if progress is not None and progress.inline is not None:
+            while not call.wait(call.deadline.within(_INLINE_POLL)) and not call.deadline.expired:
+                progress.deliver_inline()
+            progress.deliver_inline()
+        if not call.wait():
+            call.fail(self.timeout_error(call))
+
+    def forget(self, call: PendingCall) -> None:
+        """Take a call out of the table; an answer that comes later is dropped."""
+        self._calls.pop(call.id, None)
+
+    def timeout_error(self, call: PendingCall) -> CallTimeout:
+        """Return what a call raises that did not end in time."""
+        bound = call.deadline.reached
+        return CallTimeout(
+            f"{call.method} to {self.channel.peer} did not end within {bound:g} s",
+            timeout=bound,
+            request_sent=call.request_sent,
+        )
+
+    def _fresh(self, call: PendingCall) -> MCPError:
+        """Copy the reason of the loss, so that each caller raises an exception of its own."""
+        assert self.error is not None
+        error = copy.copy(self.error)
+        error.__cause__ = self.error.__cause__
+        if hasattr(error, "request_sent"):
+            error.request_sent = call.request_sent
+        return error
+
+    def _give_up(self, era: Era, call: PendingCall, error: BaseException) -> None:
+        """Tell the server that nobody waits any more, where the protocol wants it told."""
+        if isinstance(error, Exception) and not isinstance(error, (CallTimeout, CallCancelled)):
+            return
+        if self.error is not None or not call.request_sent or call.method == "initialize":
+            return
+        if self.channel.is_http and not era.cancel_notification:
+            return  # The closed response stream has told it.
+        params: dict[str, Any] = {"requestId": call.id}
+        if isinstance(error, CallCancelled) and error.reason:
+            params["reason"] = str(error.reason)
+        frame = Frame(self.encode("notifications/cancelled", params), "notifications/cancelled")
+        if not self.channel.post(frame):
+            told = threading.Event()
+            self._router.sender.submit(self._send_quietly, frame, told)
+            told.wait(_LAST_WORD)
+
+    def notify(self, method: str, params: Mapping[str, Any], deadline: Deadline) -> None:
+        """Send a notification."""
+        self.channel.send(Frame(self.encode(method, params), method), deadline)
+
+    def _send_quietly(self, frame: Frame, done: Optional[threading.Event] = None) -> None:
+        try:
+            self.channel.send(frame, Deadline(self._timeouts.close))
+        except MCPError as error:
+            logger.debug("Could not send %s: %s", frame.method or "a response", error)
+        finally:
+            if done is not None:
+                done.set()
+
+    def _result(self, reply: Mapping[str, Any], spec: MethodSpec) -> dict[str, Any]:
+        result = reply["result"]
+        if not isinstance(result, dict):
+            raise InvalidResult(f"the result of {spec.method} is no object", result=result)
+        if self.server_info is None:
+            meta = result.get("_meta")
+            info = meta.get(SERVER_INFO_KEY) if isinstance(meta, dict) else None
+            self.server_info = info if isinstance(info, dict) else None
+        return result
+
+    # --- what comes in ---------------------------------------------------------------------------
+
+    def receive(self, message: Any, call: Optional[PendingCall] = None) -> None:
+        """Take what the peer sent. See `Inbound.receive`."""
+        kind = codec.classify(message)
+        if kind is codec.RESPONSE:
+            self._answer(message, call)
+        elif kind is codec.NOTIFICATION:
+            if call is not None:
+                call.deadline.touch()
+            self._notification(message, call)
+        elif kind is codec.REQUEST:
+            self._request(message, call)
+        elif isinstance(message, list):
+            for item in message:
+                self.receive(item, call)
+        else:
+            self.report(InvalidMessage("what arrived is no JSON-RPC message", excerpt=repr(message)[:200]))
+
+    def _answer(self, message: dict[str, Any], own: Optional[PendingCall]) -> None:
+        call = self._find(message, own)
+        if call is None:
+            logger.debug("Dropped an answer to no call in flight (id %r)", message.get("id"))
+            return
+        fault = codec.response_fault(message)
+        parts = codec.error_parts(message)
+        if fault is not None:
+            call.fail(InvalidMessage(f"{call.method}: {fault}", excerpt=repr(message)[:200]))
+        elif parts is not None:
+            call.fail(remote_error(parts.code, parts.message, parts.data))
+        else:
+            call.settle(message)
+
+    def _find(self, message: Mapping[str, Any], own: Optional[PendingCall]) -> Optional[PendingCall]:
+        raw = message.get("id")
+        if raw is None and message.get("error") is not None:
+            # The server could not read the id. Its error belongs to the only call that it can.
+            if own is not None:
+                return own
+            calls = list(self._calls.values())
+            return calls[0] if len(calls) == 1 else None
+        number = codec.as_id(raw)
+        if number is not None and not isinstance(raw, int) and not self._odd_ids_seen:
+            self._odd_ids_seen = True
+            logger.warning("%s answers with ids of another type (%r)", self.channel.peer, raw)
+        return self._calls.get(number) if number is not None else None
+
+    def _notification(self, message: dict[str, Any], own: Optional[PendingCall]) -> None:
+        method = message["method"]
+        if method == "notifications/progress":
+            self._progress(message)
+        elif method == "notifications/cancelled":
+            params = message.get("params")
+            self._serving.discard(params.get("requestId") if isinstance(params, dict) else None)
+        self._router.notification(message, own)
+
+    def _progress(self, message: Mapping[str, Any]) -> None:
+        params = message.get("params")
+        token = codec.as_id(params.get("progressToken")) if isinstance(params, dict) else None
+        call = self._calls.get(token) if token is not None else None
+        if call is None:
+            logger.debug("Ignored progress for no call in flight")
+            return
+        call.deadline.touch()
+        if call.progress is not None:
+            call.progress(params)
+
+    def _request(self, message: dict[str, Any], own: Optional[PendingCall]) -> None:
+        if not self._may_request():
+            self.report(ProtocolError(f"the server sent a request, {message['method']}, which it must not"))
+            return
+        if message["method"] == "ping":
+            frame = Frame(codec.encode({"jsonrpc": "2.0", "id": message["id"], "result": {}}))
+            if not self.channel.post(frame):
+                self._router.sender.submit(self._send_quietly, frame)
+            return
+        self._serving.add(message["id"])
+        calls = [own] if own is not None else list(self._calls.values())
+        self._router.request(message, calls, self._respond)
+
+    def _may_request(self) -> bool:
+        # During the handshake there is no era yet, and a server may ping already.
+        era = getattr(self, "era", None)
+        return era is None or era.server_requests
+
+    def _respond(self, response: dict[str, Any]) -> None:
+        if response["id"] in self._serving:
+            self._serving.discard(response["id"])
+            self._send_quietly(Frame(codec.encode(response)))
+
+    def report(self, error: Exception) -> None:
+        """Pass on a fault that concerns no single call."""
+        logger.debug("%s: %s", self.channel.peer, error)
+        self._router.report(error)
+
+    def lost(self, error: MCPError) -> None:
+        """Fail every call in flight, and every later one. Idempotent."""
+        with self._lock:
+            if self.error is not None:
+                return
+            self.error = error
+            calls = list(self._calls.values())
+        for call in calls:
+            call.fail(self._fresh(call))
+
+
+class _Progress:
+    """Takes the progress of one call to the user's callback.
+
+    Attributes:
+        inline: What waits for delivery by the caller itself, where the caller is the callback worker
+            (which cannot run anything else meanwhile); ``None`` otherwise.
+    """
+
+    def __init__(self, callback: ProgressCallback, call: PendingCall, router: Router) -> None:
+        self._callback = callback
+        self._call = call
+        self._worker = router.worker
+        self._queued = False
+        self.inline: Optional[deque[tuple[Any, ...]]] = deque() if self._worker.is_worker() else None
+
+    def __call__(self, params: Mapping[str, Any]) -> None:
+        amount, total, text = params.get("progress"), params.get("total"), params.get("message")
+        if isinstance(amount, bool) or not isinstance(amount, (int, float)):
+            logger.debug("Ignored progress without a number")
+            return
+        total = float(total) if isinstance(total, (int, float)) and not isinstance(total, bool) else None
+        values = (float(amount), total, text if isinstance(text, str) else None)
+        if self.inline is not None:
+            self.inline.append(values)
+            return
+        self._queued = True
+        self._worker.submit(self._callback, *values, urgent=True)
+
+    def deliver_inline(self) -> None:
+        """Run the callback for what has come, on the calling thread."""
+        while self.inline:
+            try:
+                self._callback(*self.inline.popleft())
+            except Exception:
+                logger.exception("A progress callback failed")
+
+    def drain(self, deadline: Deadline, patience: Optional[float]) -> None:
+        """Wait until the callback has seen everything, within the call's deadline."""
+        if self._queued and not self._worker.drain(deadline, patience):
+            logger.warning("%s returns although progress callbacks still run", self._call.method)

@@ -1,0 +1,392 @@
+"""The life of a client: opening, calling, reopening, closing.
+
+The way of one call: a verb of `ClientSession` builds the params and asks `Engine.call`, which takes the
+current connection (opening one if need be), lets `Connection.exchange` send the request and wait, answers
+input rounds, and validates the result.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import copy
+import itertools
+import logging
+import threading
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Callable, Optional, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from .._concurrency import fork
+from .._concurrency.deadline import Deadline
+from .._concurrency.threads import spawn
+from .._protocol import methods
+from .._protocol.eras import INPUT_REQUIRED, LOG_LEVEL_KEY, Era, StatelessEra
+from .._protocol.input_rounds import input_requests, next_params
+from .._protocol.methods import MethodSpec
+from .._protocol.negotiation import AUTO, Negotiation, Verdict, negotiate
+from .._protocol.versions import MODERN_VERSIONS, TRAITS, best_common
+from ..errors import (
+    CallTimeout,
+    ClientClosed,
+    Forked,
+    InputRoundsExceeded,
+    InvalidResult,
+    MCPError,
+    SessionExpired,
+    UnsupportedProtocolVersion,
+    UsageError,
+)
+from ..transports._base import Channel, Settings, Target
+from .connection import NO_OPTIONS, CallOptions, Connection
+from .opening import Identity, LegacyMemory, Opener
+from .router import Router
+
+logger = logging.getLogger("mcp_sync.session")
+M = TypeVar("M", bound=BaseModel)
+
+_known_legacy = LegacyMemory()
+fork.watch(_known_legacy)
+
+
+@dataclass
+class Plan:
+    """What an engine needs to know to do its work; fixed for its life.
+
+    Attributes:
+        target: Where the server is.
+        mode: ``"auto"``, ``"legacy"`` or a revision.
+        settings: What channels get.
+        identity: How the client introduces itself.
+        listening: Whether somebody takes what the server sends unasked.
+        reopen: Whether the first call opens, and a call after a loss opens anew.
+        log_level: The lowest level of log messages that a session is set to, ``None`` for the server's choice.
+        request_level: The level that every request asks for, where there are no sessions.
+    """
+
+    target: Target
+    mode: str
+    settings: Settings
+    identity: Identity
+    listening: bool
+    reopen: bool
+    log_level: Optional[str] = None
+    request_level: Optional[str] = None
+
+
+class _Opening:
+    """An opening under way, and all who wait for it."""
+
+    def __init__(self) -> None:
+        self.done = threading.Event()
+        self.error: Optional[BaseException] = None
+
+
+@dataclass
+class _Live:
+    """What has to be ended when the client is, or is forgotten. Holds no reference to the client."""
+
+    router: Router
+    connections: list[Connection] = field(default_factory=list)
+
+    def discard(self) -> None:
+        """End everything at once, waiting for nobody: for finalisers."""
+        now = Deadline(0.0)
+        for connection in list(self.connections):
+            connection.channel.close(now)
+        self.router.close(now)
+
+
+class Engine:
+    """Runs the calls of one client over one connection at a time. Safe for any number of threads.
+
+    Args:
+        plan: What to connect to, and how.
+        router: Takes what the server sends unasked.
+    """
+
+    def __init__(self, plan: Plan, router: Router) -> None:
+        self.plan = plan
+        self._router = router
+        self._ids = itertools.count(1)
+        self._connection: Optional[Connection] = None
+        self._live = _Live(router)
+        self._opening: Optional[_Opening] = None
+        self._closed = False
+        self._forked = False
+        self._opened_once = False
+        self._lock = threading.Lock()  # Guards the five above. No I/O and no waiting under it.
+        weakref.finalize(self, self._live.discard)
+        fork.watch(self)
+
+    # --- life cycle ------------------------------------------------------------------------------
+
+    def connection(self, deadline: Deadline) -> Connection:
+        """Return a live connection; open one if there is none and the plan allows it.
+
+        Raises:
+            ClientClosed, Forked: There will be none.
+            UsageError: A session that was not initialized.
+            MCPError: The opening failed, or the session was lost.
+        """
+        connection = self._connection
+        if connection is not None and connection.error is None and not self._closed:
+            return connection
+        return self._reopen(deadline)
+
+    def _reopen(self, deadline: Deadline) -> Connection:
+        with self._lock:
+            connection = self._connection
+            if not self._closed and not self.plan.reopen:
+                self._refuse_reopening(connection)
+        return self.open(deadline)
+
+    def _refuse_reopening(self, connection: Optional[Connection]) -> None:
+        if self._forked:
+            raise Forked("the session was opened in another process; open one in this process")
+        if connection is None:
+            raise UsageError("the session is not open yet: call initialize() or discover() first")
+        if connection.error is not None:
+            raise copy.copy(connection.error) from connection.error
+
+    def open(self, deadline: Deadline, negotiation: Optional[Callable[[], Negotiation]] = None) -> Connection:
+        """Return a live connection, opening one if there is none; join an opening that is under way.
+
+        Each caller waits by its own deadline, and one that gives up spoils it for no other: the
+        opening has a thread and a bound of its own.
+        """
+        while True:
+            with self._lock:
+                if self._closed:
+                    raise ClientClosed("the client is closed")
+                connection = self._connection
+                if connection is not None and connection.error is None:
+                    return connection
+                opening = self._opening
+                if opening is None:
+                    opening = self._opening = _Opening()
+                    context = contextvars.copy_context()
+                    spawn(self.plan.settings.name, "open", context.run, self._run_opening, opening, negotiation)
+            self._wait_for(opening, deadline)
+
+    def _wait_for(self, opening: _Opening, deadline: Deadline) -> None:
+        if not opening.done.wait(deadline.remaining()):
+            bound = deadline.reached
+            raise CallTimeout(
+                f"the connection was not open within {bound or 0:g} s", timeout=bound, request_sent=False
+            )
+        if opening.error is not None:
+            error = copy.copy(opening.error)
+            raise error from opening.error.__cause__
+
+    def _run_opening(self, opening: _Opening, negotiation: Optional[Callable[[], Negotiation]]) -> None:
+        try:
+            connection = self._open_now(negotiation)
+        except BaseException as error:
+            opening.error = error
+            if not isinstance(error, Exception):
+                raise
+        else:
+            opening.error = self._install(connection)
+        finally:
+            with self._lock:
+                self._opening = None
+            opening.done.set()
+
+    def _install(self, connection: Connection) -> Optional[MCPError]:
+        with self._lock:
+            if not self._closed:
+                self._connection = connection
+                self._opened_once = True
+                return None
+        connection.channel.close(Deadline(self.plan.settings.timeouts.close))
+        return ClientClosed("the client was closed while it opened")
+
+    def _open_now(self, negotiation: Optional[Callable[[], Negotiation]]) -> Connection:
+        plan = self.plan
+        timeouts = plan.settings.timeouts
+        self._drop_dead(Deadline(timeouts.close))
+        deadline = Deadline(timeouts.open)
+        opener = Opener(self._connect, plan.identity, plan.listening, timeouts, deadline)
+        identity = plan.target.identity()
+        known = identity in _known_legacy
+        talk = negotiation() if negotiation is not None else negotiate(plan.mode, known_legacy=known)
+        try:
+            connection, verdict = opener.open(talk)
+        except MCPError:
+            _known_legacy.note(identity, False)
+            raise
+        if plan.mode == AUTO and (verdict.remember or known):
+            _known_legacy.note(identity, _is_legacy(verdict))
+        self._set_first_level(connection, deadline)
+        return connection
+
+    def _connect(self) -> Connection:
+        settings = self.plan.settings
+        channel: Channel = self.plan.target.channel(settings)
+        connection = Connection(channel, self._router, self._ids.__next__, settings.timeouts)
+        with self._lock:
+            if self._closed:
+                raise ClientClosed("the client is closed")
+            self._live.connections[:] = [*self._live.connections, connection]
+        return connection
+
+    def _drop_dead(self, deadline: Deadline) -> None:
+        """Clear away connections that were lost: reap the process, join the threads."""
+        for connection in list(self._live.connections):
+            connection.channel.close(deadline)
+        self._live.connections.clear()
+
+    def _set_first_level(self, connection: Connection, deadline: Deadline) -> None:
+        level = self.plan.log_level
+        if level is None or connection.era.traits.modern or "logging" not in _capabilities(connection.era):
+            return
+        try:
+            connection.exchange(connection.era, methods.SET_LEVEL, {"level": level}, NO_OPTIONS, deadline)
+        except MCPError as error:
+            logger.warning("%s did not take the log level: %s", connection.channel.peer, error)
+
+    def close(self, deadline: Deadline) -> None:
+        """End everything. Idempotent; waiters get `ClientClosed`. Never raises."""
+        with self._lock:
+            self._closed = True
+            connections = list(self._live.connections)
+        reason = ClientClosed("the client was closed")
+        for connection in connections:
+            connection.lost(reason)
+        for connection in connections:
+            connection.channel.close(deadline)
+        self._router.close(deadline)
+        with self._lock:
+            self._live.connections.clear()
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    def after_fork_in_child(self) -> None:
+        """Drop what belongs to the parent; open anew on next use, where the plan allows it."""
+        self._lock = threading.Lock()
+        for connection in self._live.connections:
+            connection.channel.abandon()
+        self._live.connections = []
+        self._forked = self._connection is not None or self._forked
+        self._connection = None
+        self._opening = None
+        self._router.after_fork_in_child()
+
+    # --- calls -----------------------------------------------------------------------------------
+
+    def call(
+        self,
+        spec: MethodSpec,
+        params: dict[str, Any],
+        model: type[M],
+        options: CallOptions,
+        deadline: Deadline,
+    ) -> M:
+        """Make a call and return its validated result.
+
+        Raises:
+            InvalidResult: The result has not the shape of ``model``.
+            MCPError: Everything that `errors` lists.
+        """
+        result = self.call_raw(spec, params, options, deadline)
+        try:
+            return model.model_validate(result)
+        except ValidationError as error:
+            reason = _first_fault(error)
+            raise InvalidResult(f"the result of {spec.method} is malformed: {reason}", result=result) from error
+
+    def call_raw(
+        self, spec: MethodSpec, params: dict[str, Any], options: CallOptions, deadline: Deadline
+    ) -> dict[str, Any]:
+        """Make a call and return its result as it came, input rounds done."""
+        connection = self.connection(deadline)
+        result = self._exchange(connection, spec, params, options, deadline)
+        rounds = 0
+        while connection.era.result_kind(result) == INPUT_REQUIRED:
+            rounds += 1
+            if rounds > self.plan.settings.limits.input_rounds:
+                raise InputRoundsExceeded(
+                    f"{spec.method}: the server asked for input {rounds} times (Limits.input_rounds)"
+                )
+            responses = self._answer_inputs(input_requests(spec, result), spec, result, deadline)
+            again = next_params(params, result, responses)
+            result = self._exchange(connection, spec, again, options, deadline)
+        return result
+
+    def _exchange(
+        self,
+        connection: Connection,
+        spec: MethodSpec,
+        params: dict[str, Any],
+        options: CallOptions,
+        deadline: Deadline,
+    ) -> dict[str, Any]:
+        era = connection.era
+        era.check(spec)
+        if self.plan.request_level is not None and era.traits.modern:
+            options = copy.copy(options)
+            options.meta = {LOG_LEVEL_KEY: self.plan.request_level, **options.meta}
+        try:
+            return connection.exchange(era, spec, params, options, deadline)
+        except UnsupportedProtocolVersion as refusal:
+            other = self._other_version(connection, era, refusal)
+            if other is None:
+                raise
+            return connection.exchange(other, spec, params, options, deadline)
+        except SessionExpired as error:
+            connection.lost(error)
+            raise
+
+    def _other_version(
+        self, connection: Connection, era: Era, refusal: UnsupportedProtocolVersion
+    ) -> Optional[Era]:
+        """Return the era to try once more after the server refused the revision, ``None`` if there is none."""
+        supported = refusal.data.get("supported") if isinstance(refusal.data, Mapping) else None
+        if not isinstance(supported, list) or not isinstance(era, StatelessEra):
+            return None
+        version = best_common([v for v in MODERN_VERSIONS if v != era.version], supported)
+        if version is None:
+            return None
+        identity = self.plan.identity
+        other = StatelessEra(version, identity.client_info, identity.capabilities(version), era.server)
+        connection.channel.configure(other.wire(self.plan.listening))
+        connection.era = other
+        return other
+
+    def _answer_inputs(
+        self, requests: Mapping[str, Any], spec: MethodSpec, result: Mapping[str, Any], deadline: Deadline
+    ) -> dict[str, Any]:
+        answers = self._router.answers
+        for request in requests.values():
+            if not answers.has(request["method"]):
+                raise InvalidResult(
+                    f"{spec.method}: the server asks for {request['method']}, for which no callback is set",
+                    result=result,
+                )
+        deadline.hold()
+        try:
+            return {key: answers.answer(request, key) for key, request in requests.items()}
+        finally:
+            deadline.release()
+
+
+def _is_legacy(verdict: Verdict) -> bool:
+    return not TRAITS[verdict.version].modern
+
+
+def _capabilities(era: Era) -> Mapping[str, Any]:
+    capabilities = era.server.get("capabilities")
+    return capabilities if isinstance(capabilities, dict) else {}
+
+
+def _first_fault(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False)[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return f"{where}: {first['msg']}" if where else str(first["msg"])
+

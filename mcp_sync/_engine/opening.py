@@ -1,0 +1,223 @@
+"""Opening a connection: drives the negotiation over a channel."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any, Callable, Optional
+
+from .._concurrency.deadline import Deadline
+from .._concurrency.pending import PendingCall
+from .._protocol import methods
+from .._protocol.eras import Era, HandshakeEra, StatelessEra
+from .._protocol.frames import Frame, Wire
+from .._protocol.negotiation import Discover, Initialize, LateAnswer, Negotiation, Restart, Step, Verdict
+from .._protocol.versions import TRAITS
+from ..errors import CallTimeout, ConnectFailed, ConnectionLost, MCPError
+from ..options import Timeouts
+from .connection import NO_OPTIONS, Connection
+
+
+class LegacyMemory:
+    """Which servers were found to need the handshake, for the life of the process."""
+
+    def __init__(self, size: int = 1000) -> None:
+        self._known: OrderedDict[Hashable, bool] = OrderedDict()
+        self._size = size
+        # Guards the table.
+        self._lock = threading.Lock()
+
+    def __contains__(self, identity: Hashable) -> bool:
+        with self._lock:
+            return identity in self._known
+
+    def note(self, identity: Hashable, legacy: bool) -> None:
+        """Remember, or forget, that a server is a legacy one."""
+        with self._lock:
+            self._known.pop(identity, None)
+            if legacy:
+                self._known[identity] = True
+                if len(self._known) > self._size:
+                    self._known.popitem(last=False)
+
+    def after_fork_in_child(self) -> None:
+        """Replace a lock that another thread may have held."""
+        self._lock = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Identity:
+    """How the client introduces itself.
+
+    Attributes:
+        client_info: Its ``Implementation``, as it is sent.
+        capabilities: What it can do, in the words of a revision.
+    """
+
+    client_info: Mapping[str, Any]
+    capabilities: Callable[[str], Mapping[str, Any]]
+
+
+class Opener:
+    """Opens one connection.
+
+    Args:
+        connect: Makes a new, unstarted connection and lets it be closed from outside.
+        identity: How the client introduces itself.
+        listening: Whether somebody takes what the server sends unasked.
+        timeouts: The client's bounds.
+        deadline: When the opening has to be done.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], Connection],
+        identity: Identity,
+        listening: bool,
+        timeouts: Timeouts,
+        deadline: Deadline,
+    ) -> None:
+        self._connect = connect
+        self._identity = identity
+        self._listening = listening
+        self._timeouts = timeouts
+        self._deadline = deadline
+        self._late: Optional[PendingCall] = None
+
+    def open(self, negotiation: Negotiation) -> tuple[Connection, Verdict]:
+        """Run a negotiation to its end.
+
+        Raises:
+            ConnectFailed, NegotiationFailed, CallTimeout, MCPError: It came to nothing. The connection
+                is closed then.
+        """
+        self._start()
+        try:
+            verdict = self._drive(negotiation)
+            self._adopt(verdict)
+            return self.connection, verdict
+        except BaseException as error:
+            self._discard()
+            if isinstance(error, ConnectionLost) and error.returncode is not None:
+                raise ConnectFailed(
+                    str(error), returncode=error.returncode, stderr_tail=error.stderr_tail
+                ) from error.__cause__
+            raise
+
+    def _start(self) -> None:
+        self.connection = self._connect()
+        try:
+            self.connection.start(self._deadline)
+        except BaseException:
+            self._discard()
+            raise
+
+    def _discard(self) -> None:
+        self.connection.channel.close(Deadline(self._timeouts.close))
+
+    def _drive(self, negotiation: Negotiation) -> Verdict:
+        outcome: Any = None
+        while True:
+            try:
+                step = negotiation.send(outcome)
+            except StopIteration as stop:
+                verdict: Verdict = stop.value
+                return verdict
+            try:
+                outcome = self._perform(step)
+            except MCPError as error:
+                if self._deadline.expired:
+                    raise self._too_late() from error
+                outcome = error
+
+    def _perform(self, step: Step) -> Any:
+        if isinstance(step, Discover):
+            return self._discover(step)
+        if isinstance(step, Initialize):
+            return self._initialize(step.version)
+        if isinstance(step, Restart):
+            self._discard()
+            self._start()
+            return None
+        assert isinstance(step, LateAnswer)
+        return self._late_answer()
+
+    def _discover(self, step: Discover) -> Any:
+        era = self._stateless(step.version)
+        connection = self.connection
+        connection.channel.configure(era.wire(False))
+        if not step.probe:
+            return connection.exchange(era, methods.DISCOVER, {}, NO_OPTIONS, self._deadline)
+        return self._probe(connection, era)
+
+    def _probe(self, connection: Connection, era: Era) -> Any:
+        """Send the probe so that an answer which comes too late can still be read."""
+        bound = self._deadline.within(self._timeouts.probe)
+        # On a shared stream the call outlives the wait; a POST of its own ends with it.
+        call = connection.prepare(methods.DISCOVER, self._deadline if connection.channel.duplex else bound)
+        params = era.params({}, {})
+        body = connection.encode(methods.DISCOVER.method, params, call.id)
+        headers = era.headers(methods.DISCOVER.method, params)
+        self._late = call
+        connection.dispatch(Frame(body, methods.DISCOVER.method, headers), call)
+        if not call.wait(bound):
+            raise CallTimeout(f"{connection.channel.peer} did not answer server/discover", timeout=bound.timeout)
+        return self._late_answer(raising=True)
+
+    def _late_answer(self, raising: bool = False) -> Any:
+        call, self._late = self._late, None
+        if call is None:
+            return None
+        self.connection.forget(call)
+        if not call.settled:
+            return None
+        try:
+            return call.result()["result"]
+        except MCPError:
+            if raising:
+                raise
+            return None
+
+    def _initialize(self, version: str) -> Any:
+        connection = self.connection
+        connection.channel.configure(Wire(sessions=True, resumable=True))
+        params = {
+            "protocolVersion": version,
+            "capabilities": self._identity.capabilities(version),
+            "clientInfo": self._identity.client_info,
+        }
+        era = HandshakeEra(version)
+        return connection.exchange(era, methods.INITIALIZE, params, NO_OPTIONS, self._deadline)
+
+    def _adopt(self, verdict: Verdict) -> None:
+        connection = self.connection
+        if self._late is not None:
+            connection.forget(self._late)
+        if TRAITS[verdict.version].modern:
+            era: Era = self._stateless(verdict.version, verdict.server)
+            connection.channel.configure(era.wire(self._listening))
+        else:
+            era = HandshakeEra(verdict.version, verdict.server)
+            # First without the GET stream: the server expects nothing before this notification.
+            connection.channel.configure(era.wire(False))
+            connection.notify("notifications/initialized", {}, self._deadline)
+            if self._listening:
+                connection.channel.configure(era.wire(True))
+        info = era.server.get("serverInfo")
+        if isinstance(info, dict):
+            connection.server_info = info
+        connection.era = era
+
+    def _stateless(self, version: str, server: Optional[Mapping[str, Any]] = None) -> StatelessEra:
+        identity = self._identity
+        return StatelessEra(version, identity.client_info, identity.capabilities(version), server)
+
+    def _too_late(self) -> CallTimeout:
+        bound = self._deadline.timeout
+        return CallTimeout(
+            f"{self.connection.channel.peer} was not ready within {bound or 0:g} s",
+            timeout=bound,
+            request_sent=False,
+        )

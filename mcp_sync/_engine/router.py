@@ -1,0 +1,121 @@
+"""Where messages go that are no answers: to the callbacks, and to the handlers of requests."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Callable, Optional, Union
+
+from .. import types
+from .._concurrency.deadline import Deadline
+from .._concurrency.pending import PendingCall
+from .._concurrency.workers import Workers
+from ..errors import RemoteError
+from ..handlers import Callbacks
+from .answers import Answers
+
+logger = logging.getLogger("mcp_sync.session")
+
+Respond = Callable[[dict[str, Any]], None]
+
+
+class Router:
+    """Passes notifications and server requests on. Nothing here runs the user's code on a reader thread.
+
+    Args:
+        name: The client's name.
+        callbacks: The callbacks of the client.
+        answers: Runs the request callbacks.
+        queue_length: How many messages may wait for the callbacks.
+        handler_threads: How many server requests are answered at a time.
+    """
+
+    def __init__(
+        self, name: str, callbacks: Callbacks, answers: Answers, queue_length: int, handler_threads: int
+    ) -> None:
+        self._callbacks = callbacks
+        self.answers = answers
+        # Notifications, strictly one after the other.
+        self.worker = Workers(name, "callbacks", 1, queue_length)
+        # Requests of the server: a person may think for minutes.
+        self._handlers = Workers(name, "handler", handler_threads, queue_length)
+        # Small sends that must not hold a reader or a caller up.
+        self.sender = Workers(name, "sender", 1, queue_length)
+
+    def notification(self, message: dict[str, Any], call: Optional[PendingCall]) -> None:
+        """Queue a notification for the callbacks that want it."""
+        handler, log = self._callbacks.message, self._callbacks.logging
+        if handler is not None:
+            self._queue(lambda: handler(types.parse_notification(message)), call)
+        if log is not None and message.get("method") == "notifications/message":
+            self._queue(lambda: log(_log_params(message)), call)
+
+    def report(self, error: Exception) -> None:
+        """Queue a fault that concerns no single call for the message handler."""
+        handler = self._callbacks.message
+        if handler is not None:
+            self._queue(lambda: handler(error), None)
+
+    def _queue(self, job: Callable[[], Any], call: Optional[PendingCall]) -> None:
+        # Only a caller that reads its own response may wait for room; a shared reader must go on.
+        self.worker.submit(job, wait=call.deadline if call is not None else None, droppable=True)
+
+    def request(self, message: Mapping[str, Any], calls: list[PendingCall], respond: Respond) -> None:
+        """Answer a request of the server: a refusal at once, the rest on a handler thread.
+
+        Args:
+            message: The request.
+            calls: The calls in flight whose clocks stand still meanwhile.
+            respond: Sends an answer; may block.
+        """
+        handler = self._callbacks.message
+        if handler is not None:
+            self._queue(lambda: handler(types.parse_server_request(dict(message))), None)
+        if not self.answers.has(str(message.get("method"))):
+            self.sender.submit(respond, error_response(message["id"], -32601, "Method not found"))
+            return
+        for call in calls:
+            call.deadline.hold()
+        if not self._handlers.submit(self._handle, message, calls, respond):
+            _release(calls)
+            self.sender.submit(respond, error_response(message["id"], -32603, "Too many requests"))
+
+    def _handle(self, message: Mapping[str, Any], calls: list[PendingCall], respond: Respond) -> None:
+        request_id: Union[str, int] = message["id"]
+        try:
+            response = {"jsonrpc": "2.0", "id": request_id, "result": self.answers.answer(message, request_id)}
+        except RemoteError as refusal:
+            response = error_response(request_id, refusal.code, refusal.message, refusal.data)
+        except Exception:
+            logger.exception("The callback for %s failed", message.get("method"))
+            response = error_response(request_id, -32603, "Internal error")
+        finally:
+            _release(calls)
+        respond(response)
+
+    def close(self, deadline: Deadline) -> None:
+        """Stop all threads; what still waits is dropped."""
+        for workers in (self.worker, self._handlers, self.sender):
+            workers.close(deadline)
+
+    def after_fork_in_child(self) -> None:
+        """Forget the parent's threads."""
+        for workers in (self.worker, self._handlers, self.sender):
+            workers.after_fork_in_child()
+
+
+def _release(calls: list[PendingCall]) -> None:
+    for call in calls:
+        call.deadline.release()
+
+
+def _log_params(message: dict[str, Any]) -> Any:
+    return types.LoggingMessageNotificationParams.model_validate(message.get("params") or {})
+
+
+def error_response(request_id: Union[str, int], code: int, message: str, data: Any = None) -> dict[str, Any]:
+    """Build the JSON-RPC error that answers a request."""
+    error: dict[str, Any] = {"code": code, "message": message}
+    if data is not None:
+        error["data"] = data
+    return {"jsonrpc": "2.0", "id": request_id, "error": error}

@@ -1,0 +1,147 @@
+"""`Client`: a session that chooses its transport, opens itself and negotiates the revision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Optional, TypeVar, Union
+from urllib.parse import urlsplit
+
+from . import types
+from ._protocol.negotiation import AUTO, check_mode
+from ._protocol.versions import HANDSHAKE_VERSIONS
+from .errors import UsageError
+from .handlers import (
+    ElicitationCallback,
+    ListRootsCallback,
+    LoggingCallback,
+    MessageHandler,
+    SamplingCallback,
+)
+from .options import UNSET, Limits, Retry, TimeoutArgument, Timeouts
+from .session import ClientSession
+from .transports import Stdio, StreamableHTTP
+from .transports._base import Target
+
+C = TypeVar("C", bound="Client")
+
+
+class Client(ClientSession):
+    """A blocking client of one MCP server.
+
+    It opens on first use, by ``with`` or by `open`, and opens anew on the next call after its
+    connection was lost (calls that were in flight then fail with the cause). Any number of threads may
+    share it. Everything else is documented at `ClientSession`.
+
+    Args:
+        target: A URL (``http://``, ``https://``), a command with its arguments as a list, or a target
+            of `mcp_sync.transports`.
+        auth: A ``requests`` auth object (with a URL only).
+        headers: HTTP headers for every request (with a URL only).
+        session: A ``requests.Session`` to use as it is (with a URL only).
+        session_id: Take up a legacy HTTP session instead of opening one (with a URL only); ``mode`` must
+            be a revision with a handshake then.
+        mode: ``"auto"`` asks the server for the stateless revision first and falls back to the
+            handshake; ``"legacy"`` goes for the handshake at once; a version string pins the revision.
+
+    Example:
+        >>> with Client(["python", "server.py"]) as client:
+        ...     print(client.call_tool("add", {"a": 1, "b": 2}).structured_content)
+    """
+
+    _reopen = True
+
+    def __init__(
+        self,
+        target: Union[str, list[str], tuple[str, ...], Target],
+        *,
+        auth: Any = None,
+        headers: Optional[Mapping[str, str]] = None,
+        mode: str = AUTO,
+        timeout: TimeoutArgument = UNSET,
+        timeouts: Timeouts = Timeouts(),  # noqa: B008  (immutable)
+        limits: Limits = Limits(),  # noqa: B008
+        client_info: Optional[types.Implementation] = None,
+        sampling_callback: Optional[SamplingCallback] = None,
+        elicitation_callback: Optional[ElicitationCallback] = None,
+        list_roots_callback: Optional[ListRootsCallback] = None,
+        logging_callback: Optional[LoggingCallback] = None,
+        message_handler: Optional[MessageHandler] = None,
+        log_level: Optional[types.LoggingLevel] = None,
+        retry: Retry = Retry(),  # noqa: B008
+        validation: str = "warn",
+        extensions: Union[Mapping[str, Any], tuple[str, ...], list[str]] = (),
+        session: Any = None,
+        session_id: Optional[str] = None,
+        name: Optional[str] = None,
+    ) -> None:
+        check_mode(mode)
+        given = {"auth": auth, "headers": headers, "session": session, "session_id": session_id}
+        super().__init__(
+            make_target(target, {key: value for key, value in given.items() if value is not None}),
+            timeout=timeout,
+            timeouts=timeouts,
+            limits=limits,
+            client_info=client_info,
+            sampling_callback=sampling_callback,
+            elicitation_callback=elicitation_callback,
+            list_roots_callback=list_roots_callback,
+            logging_callback=logging_callback,
+            message_handler=message_handler,
+            log_level=log_level,
+            retry=retry,
+            validation=validation,
+            extensions=extensions,
+            name=name,
+        )
+        self._engine.plan.mode = mode
+        taken_up = getattr(self._engine.plan.target, "session_id", None)
+        if taken_up is not None and mode not in HANDSHAKE_VERSIONS:
+            raise UsageError(f"session_id needs mode= the session's revision: {', '.join(HANDSHAKE_VERSIONS)}")
+
+    def __enter__(self: C) -> C:
+        return self.open()
+
+    def open(self: C, *, timeout: TimeoutArgument = UNSET) -> C:
+        """Open the connection now instead of on first use. Idempotent; returns the client.
+
+        Args:
+            timeout: Seconds; default ``Timeouts.open``.
+
+        Raises:
+            ConnectFailed: Nobody there.
+            NegotiationFailed: No revision in common.
+            CallTimeout: Not within the time.
+        """
+        try:
+            self._open(None, timeout)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+
+def make_target(target: Any, http: Mapping[str, Any]) -> Target:
+    """Turn what a user may pass as target into one.
+
+    Args:
+        target: A URL, a command, or a target.
+        http: Options that belong to a URL.
+
+    Raises:
+        UsageError: It is none of these, or has options that do not belong to it.
+    """
+    if isinstance(target, str):
+        scheme = urlsplit(target).scheme.lower()
+        if scheme in ("http", "https"):
+            return StreamableHTTP(target, **http)
+    elif http:
+        raise UsageError(f"{', '.join(http)} belong to a URL; with a target, set them there")
+    elif isinstance(target, (list, tuple)) and target and all(isinstance(part, str) for part in target):
+        return Stdio(target[0], tuple(target[1:]))
+    elif callable(getattr(target, "channel", None)):
+        made: Target = target
+        return made
+    raise UsageError(
+        'a target is a URL ("https://host/mcp"), a command as a list (["python", "server.py"]) or an object '
+        f"of mcp_sync.transports, not {target!r}"
+    )

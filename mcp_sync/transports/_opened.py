@@ -1,0 +1,75 @@
+"""Context managers that open a transport, as the official SDK has them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from typing import Any, Optional
+
+from .._concurrency.deadline import Deadline
+from ..errors import UsageError
+from ._base import Channel, Settings, Target
+from ._http_target import StreamableHTTP
+from ._stdio import Stdio
+
+
+class OpenedTransport:
+    """A target for one `ClientSession`; ends its connection when the ``with`` block ends.
+
+    The connection itself is made when the session is initialized.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._channel: Optional[Channel] = None
+        self._used = False
+        self._close_after: Optional[float] = None
+
+    def __repr__(self) -> str:
+        return repr(self._target)
+
+    def identity(self) -> Hashable:
+        """See `Target.identity`."""
+        return self._target.identity()
+
+    def channel(self, settings: Settings) -> Channel:
+        """See `Target.channel`.
+
+        Raises:
+            UsageError: The ``with`` block has ended.
+        """
+        if self._used:
+            raise UsageError("the transport was closed: its with block has ended")
+        self._close_after = settings.timeouts.close
+        self._channel = self._target.channel(settings)
+        return self._channel
+
+    def close(self) -> None:
+        """End the connection, if there is one, and refuse another one."""
+        self._used = True
+        if self._channel is not None:
+            self._channel.close(Deadline(self._close_after))
+
+
+@contextmanager
+def _opened(target: Target) -> Iterator[OpenedTransport]:
+    transport = OpenedTransport(target)
+    try:
+        yield transport
+    finally:
+        transport.close()
+
+
+@contextmanager
+def streamablehttp_client(url: str, **options: Any) -> Iterator[OpenedTransport]:
+    """Open Streamable HTTP, with the arguments of `StreamableHTTP`."""
+    with _opened(StreamableHTTP(url, **options)) as transport:
+        yield transport
+
+
+@contextmanager
+def stdio_client(command: Any, *arguments: Any, **options: Any) -> Iterator[OpenedTransport]:
+    """Open a server process, with the arguments of `Stdio`, or a `Stdio` itself."""
+    target = command if isinstance(command, Stdio) else Stdio(command, *arguments, **options)
+    with _opened(target) as transport:
+        yield transport
