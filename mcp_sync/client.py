@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Optional, TypeVar, Union
 from urllib.parse import urlsplit
 
-from . import types
+from . import transports, types
 from ._protocol.negotiation import AUTO, check_mode
 from ._protocol.versions import HANDSHAKE_VERSIONS
 from .errors import UsageError
@@ -19,7 +19,6 @@ from .handlers import (
 )
 from .options import UNSET, Limits, Retry, TimeoutArgument, Timeouts
 from .session import ClientSession
-from .transports import Stdio, StreamableHTTP
 from .transports._base import Target
 
 C = TypeVar("C", bound="Client")
@@ -133,11 +132,11 @@ def make_target(target: Any, http: Mapping[str, Any]) -> Target:
     if isinstance(target, str):
         scheme = urlsplit(target).scheme.lower()
         if scheme in ("http", "https"):
-            return StreamableHTTP(target, **http)
+            return transports.StreamableHTTP(target, **http)
     elif http:
         raise UsageError(f"{', '.join(http)} belong to a URL; with a target, set them there")
     elif isinstance(target, (list, tuple)) and target and all(isinstance(part, str) for part in target):
-        return Stdio(target[0], tuple(target[1:]))
+        return transports.Stdio(target[0], tuple(target[1:]))
     elif callable(getattr(target, "channel", None)):
         made: Target = target
         return made

@@ -233,10 +233,15 @@ class Connection:
         if not isinstance(result, dict):
             raise InvalidResult(f"the result of {spec.method} is no object", result=result)
         if self.server_info is None:
-            meta = result.get("_meta")
-            info = meta.get(SERVER_INFO_KEY) if isinstance(meta, dict) else None
-            self.server_info = info if isinstance(info, dict) else None
+            self.note_server_info(None, result.get("_meta"))
         return result
+
+    def note_server_info(self, info: Any, meta: Any) -> None:
+        """Keep how the server introduced itself: in its answer to ``initialize``, or in any result's meta."""
+        if info is None and isinstance(meta, dict):
+            info = meta.get(SERVER_INFO_KEY)
+        if isinstance(info, dict):
+            self.server_info = info
 
     # --- what comes in ---------------------------------------------------------------------------
 

@@ -205,9 +205,7 @@ class Opener:
             connection.notify("notifications/initialized", {}, self._deadline)
             if self._listening:
                 connection.channel.configure(era.wire(True))
-        info = era.server.get("serverInfo")
-        if isinstance(info, dict):
-            connection.server_info = info
+        connection.note_server_info(era.server.get("serverInfo"), era.server.get("_meta"))
         connection.era = era
 
     def _stateless(self, version: str, server: Optional[Mapping[str, Any]] = None) -> StatelessEra:

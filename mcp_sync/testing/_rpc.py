@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Callable, Optional
 
 Message = dict[str, Any]
@@ -77,3 +78,23 @@ def meta_of(message: Message) -> Message:
     """Return the ``_meta`` of a message, empty if there is none or it is no object."""
     meta = params_of(message).get("_meta")
     return meta if isinstance(meta, dict) else {}
+
+
+def encode(message: Message) -> bytes:
+    """Write a message as one line of JSON, without the line end.
+
+    A response whose result is not JSON becomes an error response, as no server could send it.
+
+    Raises:
+        TypeError, ValueError: Any other message that is not JSON.
+    """
+    try:
+        text = json.dumps(message, separators=(",", ":"), ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        if "method" in message or "error" in message:
+            raise
+        return encode(error_response(message.get("id"), INTERNAL_ERROR, f"The result is not JSON: {error}"))
+    try:
+        return text.encode()
+    except UnicodeEncodeError:  # a lone surrogate
+        return json.dumps(message, separators=(",", ":")).encode()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Mapping
-from typing import Any, Callable, NamedTuple, Optional, Union
+from typing import IO, Any, Callable, NamedTuple, Optional, Union
 
 from .._protocol.versions import TRAITS
 from . import _catalog, _methods
@@ -188,6 +188,21 @@ class FakeServer:
         """Add a prompt, or replace the one of that name."""
         added = _catalog.named_items({name: prompt} if name else [prompt], _catalog.as_prompt)
         self.prompts = {**self.prompts, **added}
+
+    # --- serving -----------------------------------------------------------------------------------------
+
+    def serve_stdio(self, stdin: Optional[IO[bytes]] = None, stdout: Optional[IO[bytes]] = None) -> None:
+        """Serve one client over standard input and output (or two other streams) until the input ends.
+
+        Requests are answered at the same time, each by a thread of its own. To end earlier, raise from a
+        signal handler. With the standard streams, ``print`` writes to standard error meanwhile.
+        """
+        from ._stdio import serve_lines, serve_standard_streams
+
+        if stdin is None or stdout is None:
+            serve_standard_streams(self)
+        else:
+            serve_lines(self, stdin, stdout)
 
     # --- notifications -----------------------------------------------------------------------------------
 

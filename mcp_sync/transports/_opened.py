@@ -9,8 +9,6 @@ from typing import Any, Optional
 from .._concurrency.deadline import Deadline
 from ..errors import UsageError
 from ._base import Channel, Settings, Target
-from ._http_target import StreamableHTTP
-from ._stdio import Stdio
 
 
 class OpenedTransport:
@@ -63,6 +61,8 @@ def _opened(target: Target) -> Iterator[OpenedTransport]:
 @contextmanager
 def streamablehttp_client(url: str, **options: Any) -> Iterator[OpenedTransport]:
     """Open Streamable HTTP, with the arguments of `StreamableHTTP`."""
+    from ._http_target import StreamableHTTP
+
     with _opened(StreamableHTTP(url, **options)) as transport:
         yield transport
 
@@ -70,6 +70,8 @@ def streamablehttp_client(url: str, **options: Any) -> Iterator[OpenedTransport]
 @contextmanager
 def stdio_client(command: Any, *arguments: Any, **options: Any) -> Iterator[OpenedTransport]:
     """Open a server process, with the arguments of `Stdio`, or a `Stdio` itself."""
+    from ._stdio import Stdio
+
     target = command if isinstance(command, Stdio) else Stdio(command, *arguments, **options)
     with _opened(target) as transport:
         yield transport
