@@ -13,8 +13,8 @@ INHERIT = ("base", "all", "none")
 # fmt: off
 _POSIX_BASE = (
     "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_MESSAGES", "LOGNAME", "PATH", "SHELL",
-    "SSL_CERT_DIR", "SSL_CERT_FILE", "TERM", "TMPDIR", "TZ", "USER", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME",
-    "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "__CF_USER_TEXT_ENCODING",
+    "SSL_CERT_DIR", "SSL_CERT_FILE", "TERM", "TMPDIR", "TZ", "USER", "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "__CF_USER_TEXT_ENCODING",
 )
 # Without some of these Windows loads no DLLs, and finds neither its shell nor installed programs.
 _WINDOWS_BASE = (
