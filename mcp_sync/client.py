@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Optional, TypeVar, Union
+from typing import Any, Optional, TypeVar, Union, cast
 from urllib.parse import urlsplit
 
 from . import transports, types
@@ -95,7 +95,8 @@ class Client(ClientSession):
         self._engine.plan.mode = mode
         taken_up = getattr(self._engine.plan.target, "session_id", None)
         if taken_up is not None and mode not in HANDSHAKE_VERSIONS:
-            raise UsageError(f"session_id needs mode= the session's revision: {', '.join(HANDSHAKE_VERSIONS)}")
+            known = ", ".join(HANDSHAKE_VERSIONS)
+            raise UsageError(f"session_id needs mode= the session's revision: {known}")
 
     def __enter__(self: C) -> C:
         return self.open()
@@ -138,8 +139,7 @@ def make_target(target: Any, http: Mapping[str, Any]) -> Target:
     elif isinstance(target, (list, tuple)) and target and all(isinstance(part, str) for part in target):
         return transports.Stdio(target[0], tuple(target[1:]))
     elif callable(getattr(target, "channel", None)):
-        made: Target = target
-        return made
+        return cast(Target, target)
     raise UsageError(
         'a target is a URL ("https://host/mcp"), a command as a list (["python", "server.py"]) or an object '
         f"of mcp_sync.transports, not {target!r}"

@@ -29,7 +29,8 @@ LoggingCallback = Callable[["types.LoggingMessageNotificationParams"], Any]
 """``logging_callback(params)``"""
 
 SamplingCallback = Callable[
-    ["CallbackContext", "types.CreateMessageRequestParams"], "Union[types.CreateMessageResult, types.ErrorData]"
+    ["CallbackContext", "types.CreateMessageRequestParams"],
+    "Union[types.CreateMessageResult, types.ErrorData]",
 ]
 """``sampling_callback(context, params)`` returns a ``CreateMessageResult``, or ``ErrorData`` to refuse."""
 

@@ -50,5 +50,5 @@ class CancelToken:
 
     def error(self, method: str, request_sent: bool) -> CallCancelled:
         """Return what a cancelled call raises."""
-        because = f": {self.reason}" if self.reason else ""
-        return CallCancelled(f"{method} was cancelled{because}", reason=self.reason, request_sent=request_sent)
+        text = f"{method} was cancelled" + (f": {self.reason}" if self.reason else "")
+        return CallCancelled(text, reason=self.reason, request_sent=request_sent)

@@ -307,7 +307,7 @@ class Connection:
             logger.debug("Ignored progress for no call in flight")
             return
         call.deadline.touch()
-        if call.progress is not None:
+        if call.progress is not None and isinstance(params, dict):
             call.progress(params)
 
     def _request(self, message: dict[str, Any], own: Optional[PendingCall]) -> None:

@@ -62,7 +62,7 @@ class Plan:
         identity: How the client introduces itself.
         listening: Whether somebody takes what the server sends unasked.
         reopen: Whether the first call opens, and a call after a loss opens anew.
-        log_level: The lowest level of log messages that a session is set to, ``None`` for the server's choice.
+        log_level: The lowest level of log messages that a session is set to, ``None`` to leave it.
         request_level: The level that every request asks for, where there are no sessions.
     """
 
@@ -167,8 +167,8 @@ class Engine:
                 opening = self._opening
                 if opening is None:
                     opening = self._opening = _Opening()
-                    context = contextvars.copy_context()
-                    spawn(self.plan.settings.name, "open", context.run, self._run_opening, opening, negotiation)
+                    run = contextvars.copy_context().run
+                    spawn(self.plan.settings.name, "open", run, self._run_opening, opening, negotiation)
             self._wait_for(opening, deadline)
 
     def _wait_for(self, opening: _Opening, deadline: Deadline) -> None:
@@ -298,8 +298,8 @@ class Engine:
         try:
             return model.model_validate(result)
         except ValidationError as error:
-            reason = _first_fault(error)
-            raise InvalidResult(f"the result of {spec.method} is malformed: {reason}", result=result) from error
+            text = f"the result of {spec.method} is malformed: {_first_fault(error)}"
+            raise InvalidResult(text, result=result) from error
 
     def call_raw(
         self, spec: MethodSpec, params: dict[str, Any], options: CallOptions, deadline: Deadline
@@ -346,7 +346,7 @@ class Engine:
     def _other_version(
         self, connection: Connection, era: Era, refusal: UnsupportedProtocolVersion
     ) -> Optional[Era]:
-        """Return the era to try once more after the server refused the revision, ``None`` if there is none."""
+        """Return the era to try once more after the server refused the revision, if there is one."""
         supported = refusal.data.get("supported") if isinstance(refusal.data, Mapping) else None
         if not isinstance(supported, list) or not isinstance(era, StatelessEra):
             return None

@@ -163,7 +163,8 @@ class Opener:
         self._late = call
         connection.dispatch(Frame(body, methods.DISCOVER.method, headers), call)
         if not call.wait(bound):
-            raise CallTimeout(f"{connection.channel.peer} did not answer server/discover", timeout=bound.timeout)
+            text = f"{connection.channel.peer} did not answer server/discover"
+            raise CallTimeout(text, timeout=bound.timeout, request_sent=call.request_sent)
         return self._late_answer(raising=True)
 
     def _late_answer(self, raising: bool = False) -> Any:

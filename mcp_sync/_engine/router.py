@@ -83,7 +83,8 @@ class Router:
     def _handle(self, message: Mapping[str, Any], calls: list[PendingCall], respond: Respond) -> None:
         request_id: Union[str, int] = message["id"]
         try:
-            response = {"jsonrpc": "2.0", "id": request_id, "result": self.answers.answer(message, request_id)}
+            result = self.answers.answer(message, request_id)
+            response = {"jsonrpc": "2.0", "id": request_id, "result": result}
         except RemoteError as refusal:
             response = error_response(request_id, refusal.code, refusal.message, refusal.data)
         except Exception:

@@ -31,7 +31,14 @@ from ..errors import (
     UnsupportedProtocolVersion,
     UsageError,
 )
-from .versions import HANDSHAKE_VERSIONS, LATEST_HANDSHAKE, LATEST_MODERN, MODERN_VERSIONS, TRAITS, best_common
+from .versions import (
+    HANDSHAKE_VERSIONS,
+    LATEST_HANDSHAKE,
+    LATEST_MODERN,
+    MODERN_VERSIONS,
+    TRAITS,
+    best_common,
+)
 
 AUTO = "auto"
 LEGACY = "legacy"
@@ -171,7 +178,7 @@ def _handshake(
 ) -> Negotiation:
     outcome = yield Initialize(offer)
     if not isinstance(outcome, Exception):
-        return _accepted(outcome, offer, pinned, remember)
+        return _accepted(outcome or {}, offer, pinned, remember)
     if modern:
         late = yield LateAnswer()
         verdict = yield from _modern(late, LATEST_MODERN)
@@ -189,8 +196,7 @@ def _handshake(
     raise outcome
 
 
-def _accepted(result: Outcome, offer: str, pinned: bool, remember: bool) -> Verdict:
-    assert result is not None and not isinstance(result, Exception)
+def _accepted(result: Mapping[str, Any], offer: str, pinned: bool, remember: bool) -> Verdict:
     version = result.get("protocolVersion")
     if version not in HANDSHAKE_VERSIONS or (pinned and version != offer):
         named = (version,) if isinstance(version, str) else ()

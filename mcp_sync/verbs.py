@@ -1,0 +1,453 @@
+"""The verbs of the protocol as blocking methods. Each is written once, for `ClientSession` and `Client`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Any, Callable, Optional, TypeVar, Union
+
+from pydantic import BaseModel
+
+from . import types
+from ._concurrency.cancel import CancelToken
+from ._concurrency.deadline import Deadline
+from ._engine.connection import CallOptions
+from ._engine.engine import Engine
+from ._engine.tools import ToolIndex
+from ._protocol import methods
+from ._protocol.methods import MethodSpec
+from .errors import HeaderMismatch, InvalidResult, NotSupported, OutputInvalid, ToolFailed, UsageError
+from .handlers import ProgressCallback
+from .options import UNSET, Limits, TimeoutArgument, Timeouts, check_seconds
+
+logger = logging.getLogger("mcp_sync.session")
+
+M = TypeVar("M", bound=BaseModel)
+Page = TypeVar(
+    "Page",
+    types.ListToolsResult,
+    types.ListResourcesResult,
+    types.ListPromptsResult,
+    types.ListResourceTemplatesResult,
+)
+Meta = Optional[Mapping[str, Any]]
+Headers = Optional[Mapping[str, str]]
+
+
+class Verbs:
+    """What `ClientSession` documents: all methods that make a call."""
+
+    _engine: Engine
+    _tools: ToolIndex
+    _timeout: TimeoutArgument
+    _timeouts: Timeouts
+    _limits: Limits
+    _validation: str
+
+    # --- tools ----------------------------------------------------------------------------------------
+
+    def list_tools(
+        self,
+        cursor: Optional[str] = None,
+        *,
+        timeout: TimeoutArgument = UNSET,
+        meta: Meta = None,
+        cancel: Optional[CancelToken] = None,
+        headers: Headers = None,
+    ) -> types.ListToolsResult:
+        """Return one page of the server's tools. `tools` follows the pages."""
+        options = _options(meta, cancel, headers)
+        result = self._page(methods.LIST_TOOLS, types.ListToolsResult, cursor, options, timeout)
+        connection = self._engine.connection(self._deadline(UNSET))
+        self._tools.learn(result, connection.channel.is_http and connection.era.traits.modern)
+        return result
+
+    def tools(self, *, timeout: TimeoutArgument = UNSET, headers: Headers = None) -> Iterator[types.Tool]:
+        """Iterate over all tools; ``timeout`` bounds each page. See `_all` for the guards."""
+        return self._all(lambda cursor: self.list_tools(cursor, timeout=timeout, headers=headers), "tools")
+
+    def call_tool(
+        self,
+        name: str,
+        arguments: Optional[Mapping[str, Any]] = None,
+        *,
+        timeout: TimeoutArgument = UNSET,
+        progress_callback: Optional[ProgressCallback] = None,
+        reset_on_progress: bool = False,
+        raise_on_error: bool = False,
+        validation: Optional[str] = None,
+        meta: Meta = None,
+        cancel: Optional[CancelToken] = None,
+        headers: Headers = None,
+    ) -> types.CallToolResult:
+        """Call a tool and return its result. Never sent twice when the server may have acted.
+
+        Args:
+            name: The tool.
+            arguments: What JSON can hold; models are dumped.
+            timeout: See the class.
+            progress_callback: ``f(progress, total, message)``; has seen everything before this returns.
+            reset_on_progress: Ask for progress although nobody takes it, so that it resets the clock of
+                ``Timeouts.silence``.
+            raise_on_error: Raise `ToolFailed` if the tool reports an error.
+            validation: Overrides the session's.
+            meta: See the class.
+            cancel: See the class.
+            headers: HTTP headers of this request alone.
+
+        Raises:
+            ToolFailed: Only with ``raise_on_error``.
+            OutputInvalid: Only with ``validation="strict"``.
+            UsageError: Arguments that JSON cannot hold.
+        """
+        if not isinstance(name, str):
+            raise UsageError(f"the name of a tool is a string, not {type(name).__name__}")
+        given = dict(arguments) if arguments is not None else {}
+        options = _options(meta, cancel, headers, progress_callback, reset_on_progress)
+        result = self._call_tool(name, given, options, self._deadline(timeout))
+        if result.is_error:
+            if raise_on_error:
+                raise ToolFailed(f"tool {name} failed: {result.text[:500]}", result=result)
+        else:
+            self._check_output(name, result, validation or self._validation)
+        return result
+
+    def _call_tool(
+        self, name: str, arguments: dict[str, Any], options: CallOptions, deadline: Deadline
+    ) -> types.CallToolResult:
+        params = {"name": name, "arguments": arguments}
+        connection = self._engine.connection(deadline)
+        mirrored = connection.channel.is_http and connection.era.traits.modern
+        given = options.headers
+        if mirrored:
+            options.headers = {**given, **self._tools.headers(name, arguments)}
+        try:
+            return self._engine.call(methods.CALL_TOOL, params, types.CallToolResult, options, deadline)
+        except HeaderMismatch:
+            if not mirrored:
+                raise
+            # The tool's schema may have changed since it was listed, or was never listed.
+            self._relist(deadline)
+            options.headers = {**given, **self._tools.headers(name, arguments)}
+            return self._engine.call(methods.CALL_TOOL, params, types.CallToolResult, options, deadline)
+
+    def _relist(self, deadline: Deadline) -> None:
+        for _ in self.tools(timeout=deadline.remaining()):
+            pass
+
+    def _check_output(self, name: str, result: types.CallToolResult, validation: str) -> None:
+        if validation == "off":
+            return
+        fault = self._tools.output_fault(name, result.structured_content)
+        if fault is None:
+            return
+        if validation == "strict":
+            raise OutputInvalid(f"output of tool {name} is invalid: {fault}", result=result)
+        logger.warning("Output of tool %s is invalid: %s", name, fault)
+
+    # --- resources ------------------------------------------------------------------------------------
+
+    def list_resources(
+        self,
+        cursor: Optional[str] = None,
+        *,
+        timeout: TimeoutArgument = UNSET,
+        meta: Meta = None,
+        cancel: Optional[CancelToken] = None,
+        headers: Headers = None,
+    ) -> types.ListResourcesResult:
+        """Return one page of the server's resources. `resources` follows the pages."""
+        options = _options(meta, cancel, headers)
+        return self._page(methods.LIST_RESOURCES, types.ListResourcesResult, cursor, options, timeout)
+
+    def resources(
+        self, *, timeout: TimeoutArgument = UNSET, headers: Headers = None
+    ) -> Iterator[types.Resource]:
+        """Iterate over all resources; ``timeout`` bounds each page."""
+        return self._all(
+            lambda cursor: self.list_resources(cursor, timeout=timeout, headers=headers), "resources"
+        )
+
+    def list_resource_templates(
+        self,
+        cursor: Optional[str] = None,
+        *,
+        timeout: TimeoutArgument = UNSET,
+        meta: Meta = None,
+        cancel: Optional[CancelToken] = None,
+        headers: Headers = None,
+    ) -> types.ListResourceTemplatesResult:
+        """Return one page of the server's resource templates. `resource_templates` follows the pages."""
+        model = types.ListResourceTemplatesResult
+        options = _options(meta, cancel, headers)
+        return self._page(methods.LIST_RESOURCE_TEMPLATES, model, cursor, options, timeout)
+
+    def resource_templates(
+        self, *, timeout: TimeoutArgument = UNSET, headers: Headers = None
+    ) -> Iterator[types.ResourceTemplate]:
+        """Iterate over all resource templates; ``timeout`` bounds each page."""
+        return self._all(
+            lambda cursor: self.list_resource_templates(cursor, timeout=timeout, headers=headers),
+            "resource_templates",
+        )
+
+    def read_resource(
+        self,
+        uri: str,
+        *,
+        timeout: TimeoutArgument = UNSET,
+        progress_callback: Optional[ProgressCallback] = None,
+        meta: Meta = None,
+        cancel: Optional[CancelToken] = None,
+        headers: Headers = None,
+    ) -> types.ReadResourceResult:
+        """Return the contents of a resource.
+
+        Raises:
+            ResourceNotFound, InvalidParams: No such resource (older servers, 2026-07-28).
+        """
+        options = _options(meta, cancel, headers, progress_callback)
+        params = {"uri": str(uri)}
+        return self._call(methods.READ_RESOURCE, params, types.ReadResourceResult, options, timeout)
+
+    def subscribe_resource(
+        self,
+        uri: str,
+        *,
+        timeout: TimeoutArgument = UNSET,
+        meta: Meta = None,
+        cancel: Optional[CancelToken] = None,
+    ) -> types.EmptyResult:
+        """Have the server notify ``message_handler`` when a resource changes (up to 2025-11-25)."""
+        options = _options(meta, cancel)
+        return self._call(methods.SUBSCRIBE, {"uri": str(uri)}, types.EmptyResult, options, timeout)
+
+    def unsubscribe_resource(
+        self,
+        uri: str,
+        *,
+        timeout: TimeoutArgument = UNSET,
+        meta: Meta = None,
+        cancel: Optional[CancelToken] = None,
+    ) -> types.EmptyResult:
+        """End what `subscribe_resource` began (up to 2025-11-25)."""
+        options = _options(meta, cancel)
+        return self._call(methods.UNSUBSCRIBE, {"uri": str(uri)}, types.EmptyResult, options, timeout)
+
+    # --- prompts and completion -----------------------------------------------------------------------
+
+    def list_prompts(
+        self,
+        cursor: Optional[str] = None,
+        *,
+        timeout: TimeoutArgument = UNSET,
+        meta: Meta = None,
+        cancel: Optional[CancelToken] = None,
+        headers: Headers = None,
+    ) -> types.ListPromptsResult:
+        """Return one page of the server's prompts. `prompts` follows the pages."""
+        options = _options(meta, cancel, headers)
+        return self._page(methods.LIST_PROMPTS, types.ListPromptsResult, cursor, options, timeout)
+
+    def prompts(self, *, timeout: TimeoutArgument = UNSET, headers: Headers = None) -> Iterator[types.Prompt]:
+        """Iterate over all prompts; ``timeout`` bounds each page."""
+        return self._all(
+            lambda cursor: self.list_prompts(cursor, timeout=timeout, headers=headers), "prompts"
+        )
+
+    def get_prompt(
+        self,
+        name: str,
+        arguments: Optional[Mapping[str, str]] = None,
+        *,
+        timeout: TimeoutArgument = UNSET,
+        progress_callback: Optional[ProgressCallback] = None,
+        meta: Meta = None,
+        cancel: Optional[CancelToken] = None,
+        headers: Headers = None,
+    ) -> types.GetPromptResult:
+        """Return a prompt, filled with arguments (strings, says the specification)."""
+        params: dict[str, Any] = {"name": name}
+        if arguments is not None:
+            params["arguments"] = dict(arguments)
+        options = _options(meta, cancel, headers, progress_callback)
+        return self._call(methods.GET_PROMPT, params, types.GetPromptResult, options, timeout)
+
+    def complete(
+        self,
+        ref: Union[types.PromptReference, types.ResourceTemplateReference],
+        argument: Mapping[str, str],
+        context_arguments: Optional[Mapping[str, str]] = None,
+        *,
+        timeout: TimeoutArgument = UNSET,
+        meta: Meta = None,
+        cancel: Optional[CancelToken] = None,
+        headers: Headers = None,
+    ) -> types.CompleteResult:
+        """Return completions for an argument of a prompt or of a resource template.
+
+        Args:
+            ref: ``PromptReference(name=...)`` or ``ResourceTemplateReference(uri=...)``.
+            argument: ``{"name": ..., "value": what was typed so far}``.
+            context_arguments: Arguments that are settled already.
+            timeout: See the class.
+            meta: See the class.
+            cancel: See the class.
+            headers: HTTP headers of this request alone.
+        """
+        params: dict[str, Any] = {"ref": ref.to_wire(), "argument": dict(argument)}
+        if context_arguments is not None:
+            params["context"] = {"arguments": dict(context_arguments)}
+        options = _options(meta, cancel, headers)
+        return self._call(methods.COMPLETE, params, types.CompleteResult, options, timeout)
+
+    # --- everything else ------------------------------------------------------------------------------
+
+    def send_ping(self, *, timeout: TimeoutArgument = UNSET, meta: Meta = None) -> types.EmptyResult:
+        """See whether the server answers; by ``server/discover`` on 2026-07-28, which has no ping."""
+        deadline = self._deadline(timeout)
+        modern = self._engine.connection(deadline).era.traits.modern
+        spec = methods.DISCOVER if modern else methods.PING
+        self._engine.call_raw(spec, {}, _options(meta), deadline)
+        return types.EmptyResult()
+
+    def set_logging_level(self, level: types.LoggingLevel, *, timeout: TimeoutArgument = UNSET) -> None:
+        """Set the lowest level of log messages that the server sends; part of each request on 2026-07-28."""
+        deadline = self._deadline(timeout)
+        if not self._engine.connection(deadline).era.traits.modern:
+            params = {"level": level}
+            self._engine.call(methods.SET_LEVEL, params, types.EmptyResult, CallOptions(), deadline)
+        self._engine.plan.log_level = self._engine.plan.request_level = level
+
+    def send_progress_notification(
+        self,
+        progress_token: types.ProgressToken,
+        progress: float,
+        total: Optional[float] = None,
+        message: Optional[str] = None,
+    ) -> None:
+        """Report progress of a request that the server made (up to 2025-11-25)."""
+        params: dict[str, Any] = {"progressToken": progress_token, "progress": progress}
+        if total is not None:
+            params["total"] = total
+        if message is not None:
+            params["message"] = message
+        self._notify_legacy("notifications/progress", params)
+
+    def send_roots_list_changed(self) -> None:
+        """Tell the server that the roots have changed (up to 2025-11-25)."""
+        self._notify_legacy("notifications/roots/list_changed", {})
+
+    def _notify_legacy(self, method: str, params: Mapping[str, Any]) -> None:
+        deadline = self._deadline(UNSET)
+        connection = self._engine.connection(deadline)
+        version = connection.era.version
+        if connection.era.traits.modern:
+            raise NotSupported(f"{method} does not exist in {version}", method=method, version=version)
+        connection.notify(method, params, deadline)
+
+    def request(
+        self,
+        method: str,
+        params: Optional[Mapping[str, Any]] = None,
+        result_type: Any = dict,
+        *,
+        timeout: TimeoutArgument = UNSET,
+        progress_callback: Optional[ProgressCallback] = None,
+        meta: Meta = None,
+        cancel: Optional[CancelToken] = None,
+        headers: Headers = None,
+    ) -> Any:
+        """Send any request.
+
+        Args:
+            method: The method.
+            params: Its params, without ``_meta``.
+            result_type: A pydantic model for the result, or ``dict`` for the result as it came.
+            timeout: See the class.
+            progress_callback: ``f(progress, total, message)``.
+            meta: See the class.
+            cancel: See the class.
+            headers: HTTP headers of this request alone.
+        """
+        options = _options(meta, cancel, headers, progress_callback)
+        spec = methods.spec_of(method)
+        deadline = self._deadline(timeout)
+        if result_type is dict:
+            return self._engine.call_raw(spec, dict(params or {}), options, deadline)
+        return self._engine.call(spec, dict(params or {}), result_type, options, deadline)
+
+    def notify(
+        self, method: str, params: Optional[Mapping[str, Any]] = None, *, timeout: TimeoutArgument = UNSET
+    ) -> None:
+        """Send any notification."""
+        deadline = self._deadline(timeout)
+        self._engine.connection(deadline).notify(method, dict(params or {}), deadline)
+
+    # --- shared by the verbs --------------------------------------------------------------------------
+
+    def _deadline(self, timeout: TimeoutArgument) -> Deadline:
+        """Return the deadline of a call."""
+        if timeout is UNSET:
+            timeout = self._timeout
+        if timeout is UNSET:
+            return Deadline(self._timeouts.total, self._timeouts.silence)
+        return deadline_of(timeout)
+
+    def _call(
+        self,
+        spec: MethodSpec,
+        params: dict[str, Any],
+        model: type[M],
+        options: CallOptions,
+        timeout: TimeoutArgument,
+    ) -> M:
+        return self._engine.call(spec, params, model, options, self._deadline(timeout))
+
+    def _page(
+        self,
+        spec: MethodSpec,
+        model: type[M],
+        cursor: Optional[str],
+        options: CallOptions,
+        timeout: TimeoutArgument,
+    ) -> M:
+        params = {} if cursor is None else {"cursor": cursor}
+        return self._call(spec, params, model, options, timeout)
+
+    def _all(self, fetch: Callable[[Optional[str]], Page], items: str) -> Iterator[Any]:
+        """Follow the pages, up to ``Limits.pages``.
+
+        Raises:
+            InvalidResult: A cursor came twice, or there are too many pages. A list is never cut silently.
+        """
+        cursor: Optional[str] = None
+        seen: set[str] = set()
+        while True:
+            page = fetch(cursor)
+            cursor = page.next_cursor
+            # Some servers send an empty cursor for "no more".
+            if cursor and cursor in seen:
+                raise InvalidResult(f"the server sent the cursor {cursor!r} twice while listing {items}")
+            yield from getattr(page, items)
+            if not cursor:
+                return
+            seen.add(cursor)
+            if len(seen) >= self._limits.pages:
+                raise InvalidResult(f"more than {self._limits.pages} pages of {items} (Limits.pages)")
+
+
+def _options(
+    meta: Meta = None,
+    cancel: Optional[CancelToken] = None,
+    headers: Headers = None,
+    progress: Optional[ProgressCallback] = None,
+    progress_token: bool = False,
+) -> CallOptions:
+    return CallOptions(dict(meta or {}), dict(headers or {}), cancel, progress, progress_token)
+
+
+def deadline_of(timeout: TimeoutArgument) -> Deadline:
+    check_seconds("timeout", timeout)
+    assert timeout is None or isinstance(timeout, (int, float))
+    return Deadline(timeout)
