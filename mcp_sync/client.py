@@ -93,13 +93,16 @@ class Client(ClientSession):
             name=name,
         )
         self._engine.plan.mode = mode
-        taken_up = getattr(self._engine.plan.target, "session_id", None)
-        if taken_up is not None and mode not in HANDSHAKE_VERSIONS:
+        if self._engine.takes_up and mode not in HANDSHAKE_VERSIONS:
             known = ", ".join(HANDSHAKE_VERSIONS)
             raise UsageError(f"session_id needs mode= the session's revision: {known}")
 
     def __enter__(self: C) -> C:
-        return self.open()
+        try:
+            return self.open()
+        except BaseException:
+            self.close()
+            raise
 
     def open(self: C, *, timeout: TimeoutArgument = UNSET) -> C:
         """Open the connection now instead of on first use. Idempotent; returns the client.
@@ -112,11 +115,7 @@ class Client(ClientSession):
             NegotiationFailed: No revision in common.
             CallTimeout: Not within the time.
         """
-        try:
-            self._open(None, timeout)
-        except BaseException:
-            self.close()
-            raise
+        self._open(None, timeout)
         return self
 
 
@@ -139,7 +138,7 @@ def make_target(target: Any, http: Mapping[str, Any]) -> Target:
     elif isinstance(target, (list, tuple)) and target and all(isinstance(part, str) for part in target):
         return transports.Stdio(target[0], tuple(target[1:]))
     elif callable(getattr(target, "channel", None)):
-        return cast(Target, target)
+        return cast("Target", target)
     raise UsageError(
         'a target is a URL ("https://host/mcp"), a command as a list (["python", "server.py"]) or an object '
         f"of mcp_sync.transports, not {target!r}"

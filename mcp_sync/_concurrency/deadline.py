@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from typing import Optional
 
@@ -13,14 +14,14 @@ class Deadline:
     """When a call has to end: a hard end, and a silence that signs of life reset.
 
     Made once per public call and passed down; below the public functions nothing takes seconds.
-    Reading it and `touch` are safe from any thread.
+    Safe from any thread.
 
     Args:
         timeout: Seconds until the hard end, ``None`` for no end.
         silence: Seconds without `touch` until the end, ``None`` for no such bound.
     """
 
-    __slots__ = ("_end", "_holds", "_last", "silence", "timeout")
+    __slots__ = ("_end", "_holds", "_last", "_lock", "silence", "timeout")
 
     def __init__(self, timeout: Optional[float], silence: Optional[float] = None) -> None:
         now = _now()
@@ -29,6 +30,7 @@ class Deadline:
         self._end = math.inf if timeout is None else now + timeout
         self._last = now
         self._holds = 0
+        self._lock = threading.Lock()  # Guards the count of holds, which several handlers change.
 
     def remaining(self) -> Optional[float]:
         """Return the seconds left, at least 0, or ``None`` where there is no bound."""
@@ -57,12 +59,14 @@ class Deadline:
 
     def hold(self) -> None:
         """Stop the clock of the silence, while a handler of this call works."""
-        self._holds += 1
+        with self._lock:
+            self._holds += 1
 
     def release(self) -> None:
         """Let the clock of the silence go on, from zero."""
-        self._last = _now()
-        self._holds -= 1
+        with self._lock:
+            self._last = _now()
+            self._holds -= 1
 
     def within(self, seconds: Optional[float]) -> Deadline:
         """Return a new deadline: at most ``seconds`` from now, never after this one."""

@@ -45,8 +45,9 @@ class Workers:
         self._jobs: deque[Job] = deque()
         self._threads: set[threading.Thread] = set()
         self._idle = 0
-        # Guards all of the above; no job runs under it. `_room` and `_work` share it.
-        self._lock = threading.Lock()
+        # Guards all of the above; no job runs under it. `_room` and `_work` share it. Re-entrant, because
+        # the garbage collector may close a forgotten client on a thread that is just in here.
+        self._lock = threading.RLock()
         self._work = threading.Condition(self._lock)
         self._room = threading.Condition(self._lock)
 

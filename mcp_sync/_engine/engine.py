@@ -11,6 +11,7 @@ import contextvars
 import copy
 import itertools
 import logging
+import random
 import threading
 import weakref
 from collections.abc import Mapping
@@ -26,7 +27,7 @@ from .._protocol import methods
 from .._protocol.eras import INPUT_REQUIRED, LOG_LEVEL_KEY, Era, StatelessEra
 from .._protocol.input_rounds import input_requests, next_params
 from .._protocol.methods import MethodSpec
-from .._protocol.negotiation import AUTO, Negotiation, Verdict, negotiate
+from .._protocol.negotiation import AUTO, Negotiation, Verdict, negotiate, take_up
 from .._protocol.versions import MODERN_VERSIONS, TRAITS, best_common
 from ..errors import (
     CallTimeout,
@@ -105,12 +106,17 @@ class Engine:
     Args:
         plan: What to connect to, and how.
         router: Takes what the server sends unasked.
+
+    Attributes:
+        takes_up: Whether the target names a session that exists already.
     """
 
     def __init__(self, plan: Plan, router: Router) -> None:
         self.plan = plan
         self._router = router
-        self._ids = itertools.count(1)
+        self.takes_up = getattr(plan.target, "session_id", None) is not None
+        # Ids of a session that is taken up must not meet those of the process that began it.
+        self._ids = itertools.count(random.getrandbits(48) if self.takes_up else 1)
         self._connection: Optional[Connection] = None
         self._live = _Live(router)
         self._opening: Optional[_Opening] = None
@@ -212,7 +218,7 @@ class Engine:
         opener = Opener(self._connect, plan.identity, plan.listening, timeouts, deadline)
         identity = plan.target.identity()
         known = identity in _known_legacy
-        talk = negotiation() if negotiation is not None else negotiate(plan.mode, known_legacy=known)
+        talk = negotiation() if negotiation is not None else self._negotiation(known)
         try:
             connection, verdict = opener.open(talk)
         except MCPError:
@@ -222,6 +228,10 @@ class Engine:
             _known_legacy.note(identity, _is_legacy(verdict))
         self._set_first_level(connection, deadline)
         return connection
+
+    def _negotiation(self, known_legacy: bool) -> Negotiation:
+        mode = self.plan.mode
+        return take_up(mode) if self.takes_up else negotiate(mode, known_legacy=known_legacy)
 
     def _connect(self) -> Connection:
         settings = self.plan.settings

@@ -203,7 +203,8 @@ class Opener:
             era = HandshakeEra(verdict.version, verdict.server)
             # First without the GET stream: the server expects nothing before this notification.
             connection.channel.configure(era.wire(False))
-            connection.notify("notifications/initialized", {}, self._deadline)
+            if verdict.server is not None:
+                connection.notify("notifications/initialized", {}, self._deadline)
             if self._listening:
                 connection.channel.configure(era.wire(True))
         connection.note_server_info(era.server.get("serverInfo"), era.server.get("_meta"))

@@ -128,6 +128,12 @@ def negotiate(mode: str, *, known_legacy: bool = False) -> Negotiation:
     return (yield from _handshake(LATEST_HANDSHAKE, remember=isinstance(outcome, RemoteError)))
 
 
+def take_up(version: str) -> Negotiation:
+    """Go on with a session that somebody else has opened: nothing is asked."""
+    yield from ()
+    return Verdict(version)
+
+
 def discover(version: str) -> Negotiation:
     """Ask a server that is said to be modern; never fall back."""
     outcome = yield Discover(version, probe=False)

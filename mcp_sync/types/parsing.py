@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -78,14 +79,18 @@ def _parse(message: dict[str, Any], table: dict[str, tuple[str, str]], unknown: 
     home = table.get(method) if isinstance(method, str) else None
     if home is None:
         return unknown.model_validate(message)
-    submodule, name = home
-    model: type[WireModel] = getattr(import_module(f"mcp_sync.types.{submodule}"), name)
     try:
-        return model.model_validate(message)
+        return _load(*home).model_validate(message)
     except ValidationError as error:
         raw = unknown.model_validate(message)
         raw._problem = _first_problem(error)
         return raw
+
+
+@cache
+def _load(submodule: str, name: str) -> type[WireModel]:
+    model: type[WireModel] = getattr(import_module(f"mcp_sync.types.{submodule}"), name)
+    return model
 
 
 def _first_problem(error: ValidationError) -> str:

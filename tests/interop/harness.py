@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from mcp_sync import CancelToken, Client, RemoteError, types
-from mcp_sync.transports import LegacySSE, Stdio, StreamableHTTP
+from mcp_sync import CancelToken, Client, RemoteError, transports, types
 
 WAIT = 20
 MODERN = "2026-07-28"
@@ -127,14 +126,14 @@ class Harness:
     @classmethod
     def over_stdio(cls, endpoint: Endpoint, command: Sequence[str]) -> Harness:
         """Make a harness that starts the server itself."""
-        return cls(endpoint, Stdio(command[0], tuple(command[1:]), stderr=subprocess.DEVNULL))
+        return cls(endpoint, transports.Stdio(command[0], tuple(command[1:])))
 
     @classmethod
     def over_http(cls, endpoint: Endpoint, server: HttpServer) -> Harness:
         """Make a harness for a running server."""
         if endpoint.transport == "sse":
-            return cls(endpoint, LegacySSE(server.url("/sse")), server)
-        return cls(endpoint, StreamableHTTP(server.url()), server)
+            return cls(endpoint, transports.LegacySSE(server.url("/sse")), server)
+        return cls(endpoint, transports.StreamableHTTP(server.url()), server)
 
     def reset(self) -> None:
         """Forget what was recorded and restore the usual answers."""

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+import mcp_sync
 from mcp_sync import (
     CallCancelled,
     CallTimeout,
     Client,
     InputRequired,
     RemoteError,
-    ResourceUpdated,
     ToolFailed,
     types,
 )
@@ -314,7 +314,7 @@ def test_listens_for_changed_resources(harness: Harness) -> None:
     with harness.another_client() as client, client.listen(resources=["note://hello"]) as events:
         assert text(client.call_tool("touch", {"uri": "note://hello"})) == "touched"
         event = next(iter(events))
-        assert isinstance(event, ResourceUpdated)
+        assert isinstance(event, mcp_sync.ResourceUpdated)
         assert event.uri == "note://hello"
 
 

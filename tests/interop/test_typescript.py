@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -230,7 +229,7 @@ def test_pings(harness: Harness) -> None:
 def filesystem(*folders: Path, **options: Any) -> Client:
     """Make a client that starts the filesystem server."""
     script = install.npm_script("@modelcontextprotocol/server-filesystem", "dist", "index.js")
-    target = Stdio(str(install.node()), (str(script), *map(str, folders)), stderr=subprocess.DEVNULL)
+    target = Stdio(str(install.node()), (str(script), *map(str, folders)))
     return Client(target, **options)
 
 
