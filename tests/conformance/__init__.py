@@ -1,0 +1,1 @@
+"""The official conformance suite, run against this client: `python -m tests.conformance.run`."""

@@ -1,0 +1,141 @@
+"""The client under test of the official conformance suite: `client.py URL`.
+
+The suite says in `MCP_CONFORMANCE_SCENARIO` what to do, in `MCP_CONFORMANCE_PROTOCOL_VERSION` which revision
+to speak, and in `MCP_CONFORMANCE_CONTEXT` what a scenario needs to know besides.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from mcp_sync import Client, types
+
+STATELESS = "2026-07-28"
+VERSION = os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION", STATELESS)
+# A stateless server is asked which revisions it knows, as users' clients do; a handshake names the revision.
+MODE = "auto" if VERSION == STATELESS else VERSION
+
+
+def sample(context: Any, params: Any) -> types.CreateMessageResult:
+    """Answer for the model."""
+    content = types.TextContent(type="text", text="Nothing to say.")
+    return types.CreateMessageResult(role="assistant", content=content, model="none")
+
+
+def accept(context: Any, params: Any) -> types.ElicitResult:
+    """Accept every form as it is, so that its defaults are what is sent."""
+    return types.ElicitResult(action="accept", content={})
+
+
+def roots(context: Any) -> types.ListRootsResult:
+    """Offer no roots."""
+    return types.ListRootsResult(roots=[])
+
+
+def basic(url: str) -> None:
+    """List the tools and call the first one."""
+    with Client(url, mode=MODE) as client:
+        for tool in client.list_tools().tools[:1]:
+            client.call_tool(tool.name, {"a": 2, "b": 3})
+
+
+def list_only(url: str) -> None:
+    """List the tools."""
+    with Client(url, mode=MODE) as client:
+        client.list_tools()
+
+
+def with_all_callbacks(url: str) -> None:
+    """List the tools as a client that can do everything."""
+    with Client(
+        url,
+        mode=MODE,
+        sampling_callback=sample,
+        elicitation_callback=accept,
+        list_roots_callback=roots,
+    ) as client:
+        client.list_tools()
+
+
+def elicitation_defaults(url: str) -> None:
+    """Call the tool that asks with a form full of defaults."""
+    with Client(url, mode=MODE, elicitation_callback=accept) as client:
+        client.call_tool("test_client_elicitation_defaults")
+
+
+def reconnection(url: str) -> None:
+    """Call the tool whose stream ends before its answer."""
+    with Client(url, mode=MODE) as client:
+        client.call_tool("test_reconnection")
+
+
+def input_rounds(url: str) -> None:
+    """Call the tools that want input, and an unrelated one while the input is being given."""
+
+    def confirm(context: Any, params: Any) -> types.ElicitResult:
+        client.call_tool("test_mrtr_unrelated")
+        return types.ElicitResult(action="accept", content={"confirmed": True})
+
+    with Client(url, mode=MODE, elicitation_callback=confirm) as client:
+        client.list_tools()
+        client.call_tool("test_mrtr_echo_state")
+        client.call_tool("test_mrtr_no_state")
+        client.call_tool("test_mrtr_no_result_type")
+
+
+def standard_headers(url: str) -> None:
+    """Use every method whose name or parameter is mirrored in a header."""
+    with Client(url, mode=MODE) as client:
+        for tool in client.tools():
+            client.call_tool(tool.name, {})
+        for resource in client.resources():
+            client.read_resource(str(resource.uri))
+        for prompt in client.prompts():
+            client.get_prompt(prompt.name)
+
+
+def custom_headers(url: str) -> None:
+    """Make the calls that the scenario asks for, whose arguments are mirrored in headers."""
+    context = json.loads(os.environ["MCP_CONFORMANCE_CONTEXT"])
+    with Client(url, mode=MODE) as client:
+        client.list_tools()
+        for call in context["toolCalls"]:
+            client.call_tool(call["name"], call["arguments"])
+
+
+def valid_tools(url: str) -> None:
+    """Call every tool that the listing leaves, for those with broken headers have no place in it."""
+    with Client(url, mode=MODE) as client:
+        for tool in client.tools():
+            client.call_tool(tool.name, {"region": "us-west1"})
+
+
+def echo_schema(url: str) -> None:
+    """Send a tool's schema back as it was understood."""
+    with Client(url, mode=MODE) as client:
+        tools = {tool.name: tool for tool in client.tools()}
+        schema = tools["json_schema_2020_12_tool"].input_schema
+        client.call_tool("json_schema_echo", {"schema": schema})
+
+
+SCENARIOS: dict[str, Callable[[str], None]] = {
+    "initialize": basic,
+    "tools_call": basic,
+    "request-metadata": with_all_callbacks,
+    "elicitation-sep1034-client-defaults": elicitation_defaults,
+    "sse-retry": reconnection,
+    "sep-2322-client-request-state": input_rounds,
+    "http-standard-headers": standard_headers,
+    "http-custom-headers": custom_headers,
+    "http-invalid-tool-headers": valid_tools,
+    "json-schema-ref-no-deref": list_only,
+    "json-schema-2020-12-preservation": echo_schema,
+}
+
+
+if __name__ == "__main__":
+    SCENARIOS[os.environ["MCP_CONFORMANCE_SCENARIO"]](sys.argv[-1])
