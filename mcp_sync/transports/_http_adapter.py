@@ -1,0 +1,295 @@
+"""The requests adapter of the fast path: requests' meaning without its repeated work.
+
+Any authorization hook works with it: it takes a `requests.PreparedRequest` and returns a
+`requests.Response`, and ``response.connection.send(request, **kwargs)`` repeats a request. A pool is looked
+up once for each URL, headers and body leave in one write, and connections are kept as many as were needed.
+"""
+
+from __future__ import annotations
+
+import http.client
+import queue
+import socket
+import ssl
+from collections import deque
+from typing import Any, NamedTuple, Optional, Union, cast
+
+import requests
+from requests.adapters import HTTPAdapter
+from requests.utils import select_proxy
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.exceptions import HTTPError
+from urllib3.util.proxy import connection_requires_http_tunnel
+
+from ._http_connection import BoundedConnection, PlainConnection, TLSConnection
+from ._http_exchange import Exchange
+from ._http_response import Answer, Headers
+from ._http_socket import NothingSent
+
+_ROUTES_KEPT = 32
+
+
+class IdleConnections:
+    """The queue of a pool: last in, first out, without lock and bound.
+
+    It grows to as many connections as callers needed at a time, and drops none.
+    """
+
+    def __init__(self, maxsize: int = 0) -> None:
+        self._items: deque[Any] = deque()
+
+    def get(self, block: bool = True, timeout: Optional[float] = None) -> Any:
+        """Take the connection that was used last.
+
+        Raises:
+            queue.Empty: There is none. It never blocks.
+        """
+        try:
+            return self._items.pop()
+        except IndexError:
+            raise queue.Empty from None
+
+    def put(self, item: Any, block: bool = True, timeout: Optional[float] = None) -> None:
+        """Keep a connection. The placeholders of urllib3 are left out."""
+        if item is not None:
+            self._items.append(item)
+
+    def qsize(self) -> int:
+        """Return how many there are."""
+        return len(self._items)
+
+
+class _BoundedPool(HTTPConnectionPool):
+    """Hands out connections that are bound to an exchange."""
+
+    QueueCls = cast(Any, IdleConnections)
+
+    def acquire(self, exchange: Exchange, tunnel: bool, fresh: bool = False) -> BoundedConnection:
+        """Return a connected connection, bound to the exchange."""
+        while not fresh:
+            try:
+                conn = self._idle().get()
+            except queue.Empty:
+                break
+            if conn.reuse(exchange):
+                return cast(BoundedConnection, conn)
+            conn.close()
+        return self._open(exchange, tunnel)
+
+    def _idle(self) -> IdleConnections:
+        if self.pool is None:
+            raise ConnectionError("the pool is closed")
+        return cast(IdleConnections, self.pool)
+
+    def _open(self, exchange: Exchange, tunnel: bool) -> BoundedConnection:
+        conn = cast(Any, self._new_conn())
+        conn.pool = self
+        try:
+            conn.open(exchange, lambda: self._connect(conn, tunnel))
+        except BaseException:
+            conn.close()
+            raise
+        return cast(BoundedConnection, conn)
+
+    def _connect(self, conn: Any, tunnel: bool) -> None:
+        if tunnel:
+            self._prepare_proxy(conn)
+        self._validate_conn(conn)
+        if conn.sock is None:
+            conn.connect()
+
+    def _put_conn(self, conn: Any) -> None:
+        """Take a connection back, or close it where it cannot be used any more."""
+        idle = self.pool
+        if conn is None:
+            return
+        if not conn.give_back() or idle is None:
+            conn.close()
+            return
+        idle.put(conn)
+        if self.pool is None:  # Closed meanwhile, maybe before the connection was in.
+            self.close_idle(cast(Any, idle))
+
+    @staticmethod
+    def close_idle(idle: IdleConnections) -> None:
+        """Close all connections that are in the queue."""
+        while True:
+            try:
+                idle.get().close()
+            except queue.Empty:
+                return
+
+
+class PlainPool(_BoundedPool):
+    """For http."""
+
+    ConnectionCls = cast(Any, PlainConnection)
+
+
+class TLSPool(_BoundedPool, HTTPSConnectionPool):
+    """For https."""
+
+    ConnectionCls = cast(Any, TLSConnection)
+
+
+_POOL_CLASSES = {"http": PlainPool, "https": TLSPool}
+
+
+class _Route(NamedTuple):
+    """How requests for a URL travel."""
+
+    pool: _BoundedPool
+    tunnel: bool
+    start: str
+    host: str
+    proxy_headers: tuple[tuple[str, str], ...]
+
+
+class BoundedAdapter(HTTPAdapter):
+    """Sends requests within the bounds of an `Exchange`, which is passed in the place of ``timeout``.
+
+    Safe for any number of threads. Nothing is repeated by itself, except that a kept connection which the
+    server has closed is replaced before anything is sent.
+    """
+
+    def __init__(self) -> None:
+        self._routes: dict[tuple[Any, ...], _Route] = {}
+        super().__init__(max_retries=0)
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        """Make the manager of our pools."""
+        super().init_poolmanager(*args, **kwargs)
+        self.poolmanager.pool_classes_by_scheme = cast(Any, _POOL_CLASSES)
+
+    def proxy_manager_for(self, proxy: str, **proxy_kwargs: Any) -> Any:
+        """Return the manager of our pools that lead through a proxy."""
+        is_new = proxy not in self.proxy_manager
+        manager = super().proxy_manager_for(proxy, **proxy_kwargs)
+        if is_new:
+            manager.pool_classes_by_scheme = _POOL_CLASSES
+        return manager
+
+    def send(  # type: ignore[override]
+        self,
+        request: requests.PreparedRequest,
+        stream: bool = False,
+        timeout: Any = None,
+        verify: Union[bool, str] = True,
+        cert: Any = None,
+        proxies: Optional[dict[str, str]] = None,
+    ) -> requests.Response:
+        """Send a request and read the head of the response.
+
+        Args:
+            timeout: An `Exchange`, or what requests takes.
+
+        Raises:
+            requests.RequestException: It failed.
+        """
+        exchange = Exchange.of(timeout)
+        exchange.sent = False
+        try:
+            answer = self._send(request, exchange, self._route(request, verify, cert, proxies))
+        except (OSError, http.client.HTTPException, HTTPError) as error:
+            raise _translated(error, exchange, request) from error
+        if not stream:
+            answer.content  # noqa: B018
+        return answer
+
+    def _send(self, request: requests.PreparedRequest, exchange: Exchange, route: _Route) -> Answer:
+        data = _serialized(request, route)
+        conn = route.pool.acquire(exchange, route.tunnel)
+        try:
+            try:
+                conn.transmit(data)
+            except NothingSent:
+                conn.close()
+                exchange.sent = False
+                conn = route.pool.acquire(exchange, route.tunnel, fresh=True)
+                conn.transmit(data)
+            answer = Answer(conn.receive(request.method), request, conn)
+        except BaseException:
+            conn.close()
+            raise
+        answer.connection = self  # type: ignore[attr-defined]
+        return answer
+
+    def _route(self, request: requests.PreparedRequest, verify: Any, cert: Any, proxies: Any) -> _Route:
+        proxy = select_proxy(request.url, proxies) if proxies else None
+        key = (request.url, proxy, verify, cert)
+        try:
+            return self._routes[key]
+        except KeyError:
+            pass
+        route = self._find_route(request, verify, cert, proxies)
+        if len(self._routes) >= _ROUTES_KEPT:
+            self._routes.clear()
+        self._routes[key] = route
+        return route
+
+    def _find_route(self, request: requests.PreparedRequest, verify: Any, cert: Any, proxies: Any) -> _Route:
+        if hasattr(self, "get_connection_with_tls_context"):
+            pool: Any = self.get_connection_with_tls_context(request, verify, proxies=proxies, cert=cert)
+        else:  # requests before 2.32
+            pool = self.get_connection(request.url, proxies)
+        self.cert_verify(pool, request.url, verify, cert)
+        tunnel = bool(pool.proxy) and connection_requires_http_tunnel(pool.proxy, pool.proxy_config, pool.scheme)
+        forwards = pool.proxy is not None and not tunnel
+        host = pool.host if ":" not in pool.host.strip("[]") else f"[{pool.host.strip('[]')}]"
+        default_port = {"http": 80, "https": 443}[pool.scheme]
+        return _Route(
+            pool=pool,
+            tunnel=tunnel,
+            start=f"{self.request_url(request, proxies)} HTTP/1.1",
+            host=host if pool.port in (None, default_port) else f"{host}:{pool.port}",
+            proxy_headers=tuple((pool.proxy_headers or {}).items()) if forwards else (),
+        )
+
+    def close(self) -> None:
+        """Close all idle connections; those in use are closed when they come back."""
+        self._routes.clear()
+        super().close()
+
+    def abandon(self) -> None:
+        """In a forked child: close the inherited sockets of idle connections, without a byte to the peer."""
+        self.close()
+
+
+def _serialized(request: requests.PreparedRequest, route: _Route) -> bytes:
+    headers = request.headers
+    pairs = headers.pairs() if isinstance(headers, Headers) else headers.items()
+    lines = [f"{request.method} {route.start}"]
+    if "host" not in headers:
+        lines.append(f"Host: {route.host}")
+    lines += [f"{name}: {_text(value)}" for name, value in (*pairs, *route.proxy_headers)]
+    count = len(lines) + 1
+    lines += ("", "")
+    head = "\r\n".join(lines)
+    if head.count("\n") != count or head.count("\r") != count:
+        raise requests.exceptions.InvalidHeader("a header holds a line end")
+    return head.encode("iso-8859-1") + _body(request.body)
+
+
+def _text(value: Any) -> str:
+    return value if type(value) is str else value.decode("iso-8859-1")
+
+
+def _body(body: Any) -> bytes:
+    if isinstance(body, bytes):
+        return body
+    if body is None:
+        return b""
+    return body.encode() if isinstance(body, str) else bytes(body)
+
+
+def _translated(
+    error: Exception, exchange: Exchange, request: requests.PreparedRequest
+) -> requests.RequestException:
+    if isinstance(error, requests.RequestException):
+        return error
+    if isinstance(error, ssl.SSLError) or "SSL" in type(error).__name__:
+        return requests.exceptions.SSLError(error, request=request)
+    if isinstance(error, socket.timeout):
+        kind = requests.ReadTimeout if exchange.sent else requests.ConnectTimeout
+        return kind(error, request=request)
+    return requests.ConnectionError(error, request=request)

@@ -1,0 +1,129 @@
+"""Foreign exceptions and HTTP failures as errors of this library. Their messages hold no secrets."""
+
+from __future__ import annotations
+
+import email.utils
+import socket
+import ssl
+import time
+from collections.abc import Iterator
+from typing import Any, Optional
+
+import requests
+from urllib3.exceptions import HTTPError, NewConnectionError, ProxyError
+
+from ..errors import CallTimeout, ConnectFailed, ConnectionLost, HTTPStatusError, MCPError, UsageError
+from ._http_exchange import Exchange
+from ._http_target import public_url
+
+EXCERPT_LENGTH = 500
+_CONNECTING = (
+    requests.ConnectTimeout,
+    requests.exceptions.SSLError,
+    requests.exceptions.ProxyError,
+    NewConnectionError,
+    ProxyError,
+    socket.gaierror,
+    ssl.SSLCertVerificationError,
+    ConnectionRefusedError,
+)
+
+
+def translated(error: Exception, exchange: Exchange, doing: str, peer: str) -> MCPError:
+    """Say in our terms why an exchange failed.
+
+    Args:
+        doing: The method of the message, or of HTTP.
+        peer: How the server is named.
+    """
+    if isinstance(error, MCPError):
+        return error
+    if isinstance(error, (requests.exceptions.InvalidHeader, UnicodeEncodeError)):
+        return UsageError(f"{doing}: a header cannot be sent: it holds a line end or is not Latin-1")
+    if exchange.deadline.expired:
+        return timed_out(exchange, doing, peer)
+    cause = _described(error)
+    if not exchange.sent or (exchange.session and any(isinstance(e, _CONNECTING) for e in _chain(error))):
+        return ConnectFailed(f"{doing}: no connection to {peer}: {cause}", request_sent=False)
+    return ConnectionLost(f"{doing}: the connection to {peer} broke: {cause}", request_sent=True)
+
+
+def timed_out(exchange: Exchange, doing: str, peer: str) -> CallTimeout:
+    """Say that the deadline has passed."""
+    bound = exchange.deadline.reached
+    text = f"{doing}: no answer from {peer} within {bound:g} s" if bound is not None else f"{doing}: too late"
+    return CallTimeout(text, timeout=bound, request_sent=exchange.sent)
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and what it wraps, in whichever way."""
+    seen: set[int] = set()
+    queue: list[Any] = [error]
+    while queue:
+        item = queue.pop(0)
+        if not isinstance(item, BaseException) or id(item) in seen:
+            continue
+        seen.add(id(item))
+        yield item
+        queue += [*item.args, getattr(item, "reason", None), item.__cause__, item.__context__]
+
+
+def _described(error: BaseException) -> str:
+    """Say what the innermost error is, in words that hold neither URL nor header."""
+    innermost = list(_chain(error))
+    for item in reversed(innermost):
+        if isinstance(item, ssl.SSLCertVerificationError):
+            return f"the certificate was refused: {item.verify_message}"
+        if isinstance(item, socket.timeout):
+            return "it took too long"
+        if isinstance(item, OSError) and item.strerror and not isinstance(item, requests.RequestException):
+            return item.strerror
+    for item in innermost:
+        if not isinstance(item, (requests.RequestException, HTTPError)):
+            return f"{type(item).__name__}: {item}" if str(item) else type(item).__name__
+    return type(innermost[-1]).__name__
+
+
+def status_error(status: int, headers: Any, url: str, body: str, doing: str, why: str = "") -> HTTPStatusError:
+    """Build the error of an HTTP failure.
+
+    Args:
+        body: What is known of the body.
+        why: What to say instead of the body.
+    """
+    where = public_url(url)
+    text = why or _one_line(body)
+    return HTTPStatusError(
+        f"{doing}: {where} answered {status}{': ' + text if text else ''}",
+        status=status,
+        headers=public_headers(headers),
+        body_excerpt=body[:EXCERPT_LENGTH],
+        retry_after=retry_after(headers.get("retry-after")),
+        url=where,
+        request_sent=True,
+    )
+
+
+def public_headers(headers: Any) -> dict[str, str]:
+    """Return headers with their names in lower case, without cookies."""
+    lower = {name.lower(): value for name, value in headers.items()}
+    return {name: value for name, value in lower.items() if name not in ("set-cookie", "set-cookie2")}
+
+
+def _one_line(body: str) -> str:
+    text = " ".join(body[:EXCERPT_LENGTH].split())
+    return text if len(text) <= 120 else f"{text[:117]}..."
+
+
+def retry_after(value: Optional[str]) -> Optional[float]:
+    """Read ``Retry-After``: seconds, or a date, as seconds from now."""
+    if not value:
+        return None
+    text = value.strip()
+    if text.isascii() and text.isdigit():
+        return float(text)
+    try:
+        moment = email.utils.parsedate_to_datetime(text)
+        return max(0.0, moment.timestamp() - time.time())
+    except (TypeError, ValueError, IndexError, OverflowError):
+        return None

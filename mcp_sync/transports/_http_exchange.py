@@ -1,0 +1,109 @@
+"""What one HTTP exchange is bound by: its clock, and the way in which another thread ends it."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any, Optional
+
+from .._concurrency.deadline import Deadline
+from .._concurrency.pending import PendingCall
+
+
+class Aborted(OSError):
+    """Another thread ended the exchange."""
+
+
+class Exchange:
+    """The deadline of an HTTP exchange, and the socket that it uses at the moment.
+
+    It is passed to the adapter, and to authorization hooks, in the place of requests' ``timeout``. One
+    exchange may use several connections, one after the other: after a redirect, or when a hook repeats
+    the request.
+
+    Args:
+        deadline: When it has to end.
+        connect: Seconds until a connection has to stand, ``None`` for no bound but the deadline.
+        call: The call that it is made for, if there is one.
+
+    Attributes:
+        sent: Whether a byte of the current request may have left.
+        session: Whether it goes through a session of the user, which tells nothing of what was sent.
+        aborted: Whether `abort` was called.
+    """
+
+    __slots__ = ("_cell", "aborted", "call", "connect", "deadline", "sent", "session")
+
+    def __init__(
+        self, deadline: Deadline, connect: Optional[float] = None, call: Optional[PendingCall] = None
+    ) -> None:
+        self.deadline = deadline
+        self.connect = connect
+        self.call = call
+        self.sent = False
+        self.session = False
+        self.aborted = False
+        # Holds the socket in use. Whoever pops it decides: the owner takes it back for the pool, or `abort`
+        # shuts it down. `list.pop` is atomic, so that a connection given back is never hit by a late abort.
+        self._cell: list[socket.socket] = []
+
+    @classmethod
+    def of(cls, timeout: Any) -> Exchange:
+        """Make an exchange of what requests takes as ``timeout``, or return the one that it is."""
+        if isinstance(timeout, Exchange):
+            return timeout
+        if isinstance(timeout, Deadline):
+            return cls(timeout)
+        if isinstance(timeout, tuple):
+            connect, read = timeout
+            return cls(Deadline(None, silence=read), connect)
+        return cls(Deadline(timeout))
+
+    def publish(self, sock: socket.socket) -> None:
+        """Name the socket that `abort` has to shut down.
+
+        Raises:
+            Aborted: It is too late.
+        """
+        self._cell.append(sock)
+        if self.aborted:
+            self.withdraw()
+            raise Aborted("the exchange was ended")
+
+    def withdraw(self) -> bool:
+        """Take the socket back; return ``False`` if it was shut down meanwhile."""
+        try:
+            self._cell.pop()
+        except IndexError:
+            return False
+        return True
+
+    def mark_sent(self) -> None:
+        """Note that a byte of the request may leave from now on."""
+        self.sent = True
+        if self.call is not None:
+            self.call.request_sent = True
+
+    def abort(self) -> None:
+        """End the exchange: wake the thread that sends or reads. From any thread; does not block."""
+        self.aborted = True
+        try:
+            shut_down(self._cell.pop())
+        except IndexError:
+            pass
+
+    def drop(self) -> None:
+        """In a forked child: close the inherited socket without a byte to the peer."""
+        self.aborted = True
+        while self._cell:
+            self._cell.pop().close()
+
+
+def shut_down(sock: Any) -> None:
+    """Shut a socket down below TLS, which wakes whoever waits for it. Neither blocks nor raises."""
+    while hasattr(sock, "socket"):  # TLS within TLS, or pyOpenSSL
+        sock = sock.socket
+    try:
+        # The method of SSLSocket would take the TLS state from the thread that reads.
+        socket.socket.shutdown(sock, socket.SHUT_RDWR)
+    except (OSError, TypeError, AttributeError):
+        pass

@@ -1,0 +1,217 @@
+"""Reading the head of a response, and the `requests.Response` made of it.
+
+http.client has headers parsed by the email package, which takes longer than all the rest of a response;
+`requests.Response` and urllib3's build things that are hardly ever looked at. Here the usual head is split
+by hand, the unusual one is left to http.client, and everything else is made when it is asked for.
+"""
+
+from __future__ import annotations
+
+import datetime
+import http.client
+import io
+import re
+from collections.abc import Iterable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Optional
+
+import requests
+from requests.cookies import RequestsCookieJar, extract_cookies_to_jar
+from requests.structures import CaseInsensitiveDict
+from requests.utils import get_encoding_from_headers
+from urllib3.response import HTTPResponse
+
+if TYPE_CHECKING:
+    from ._http_connection import BoundedConnection
+
+_STATUS_LINE = re.compile(r"HTTP/1\.([01]) ([1-5][0-9][0-9])(?: (.*))?")
+_ODD = re.compile(rb"\r(?!\n)|(?<!\r)\n|\n[ \t]")
+# What has more is left to http.client, and to its limits.
+_MOST_HEADERS = 100
+_SWITCHING_PROTOCOLS = 101
+
+
+class Headers(CaseInsensitiveDict):  # type: ignore[type-arg]
+    """Headers whose copy and iteration are cheap."""
+
+    _store: dict[str, tuple[str, str]]
+
+    def copy(self) -> Headers:
+        """Return an independent copy."""
+        twin = Headers()
+        twin._store = self._store.copy()
+        return twin
+
+    def pairs(self) -> Iterable[tuple[str, str]]:
+        """Return names and values, to iterate over."""
+        return self._store.values()
+
+    def add(self, name: str, value: str) -> None:
+        """Set a header, or join the value to the one that is there."""
+        key = name.lower()
+        present = self._store.get(key)
+        self._store[key] = (name, value if present is None else f"{present[1]}, {value}")
+
+
+class Head(http.client.HTTPResponse):
+    """An http.client response over the reader of its connection, which outlives it.
+
+    Args:
+        reader: Where to read; never closed from here.
+        method: The method of the request.
+
+    Attributes:
+        fields: The headers.
+    """
+
+    fields: Headers
+
+    def __init__(self, reader: io.BufferedReader, method: Optional[str]) -> None:
+        # Not the parent's, which would make another file of the socket.
+        self.fp: Optional[io.BufferedReader] = reader
+        self.debuglevel = 0
+        self._method = method
+        self.headers = self.msg = None  # type: ignore[assignment]
+
+    def begin(self) -> None:
+        """Read up to the empty line behind the headers. Interim responses are passed over."""
+        while not self._begin_usual():
+            super().begin()
+            if self.status < 200 and self.status != _SWITCHING_PROTOCOLS:
+                self.headers = None  # type: ignore[assignment]
+                continue
+            self.fields = Headers()
+            for name, value in self.headers.items():
+                self.fields.add(name, value)
+            return
+
+    def _begin_usual(self) -> bool:
+        """Read a head that has arrived as a whole and has nothing odd about it, or nothing at all."""
+        assert self.fp is not None
+        buffered = self.fp.peek(1)
+        end = buffered.find(b"\r\n\r\n")
+        if end < 0 or _ODD.search(buffered, 0, end):
+            return False
+        first, *lines = buffered[:end].decode("iso-8859-1").split("\r\n")
+        status_line = _STATUS_LINE.fullmatch(first)
+        if status_line is None or len(lines) > _MOST_HEADERS:
+            return False
+        fields = Headers()
+        for line in lines:
+            name, colon, value = line.partition(":")
+            if not colon or not name or name[-1] in " \t":
+                return False
+            fields.add(name, value.strip(" \t"))
+        status = int(status_line[2])
+        if status < 200 or not self._frame(fields, status, status_line[1]):
+            return False
+        self.fp.read(end + 4)
+        self.code = self.status = status
+        self.reason = (status_line[3] or "").strip()
+        self.fields = fields
+        self.headers = self.msg = _message(lines)
+        return True
+
+    def _frame(self, fields: Headers, status: int, minor: str) -> bool:
+        """Find out where the body ends, as http.client does, or return ``False`` if that takes thought."""
+        coding = fields.get("transfer-encoding")
+        length = fields.get("content-length")
+        connection = fields.get("connection")
+        if coding is not None and (coding.lower() != "chunked" or length is not None):
+            return False
+        if length is not None and not (length.isascii() and length.isdigit()):
+            return False
+        if minor == "0" or (connection is not None and connection.lower() not in ("close", "keep-alive")):
+            return False
+        self.version = 11
+        self.chunked = coding is not None
+        self.chunk_left = None
+        self.length = 0 if status in (204, 304) or self._method == "HEAD" else None
+        if self.length is None and length is not None:
+            self.length = int(length)
+        self.will_close = connection == "close" or (connection is not None and connection.lower() == "close")
+        if not self.chunked and self.length is None:
+            self.will_close = True
+        return True
+
+    def read1(self, n: int = -1) -> bytes:
+        """Read what is at hand, or wait for some of it; ``b""`` at the end of the body.
+
+        Raises:
+            http.client.IncompleteRead: The connection ended before the body did.
+        """
+        if self.length == 0 and not self.chunked:
+            self._close_conn()
+        data = super().read1(n)
+        if self.length is not None:
+            if not data and self.length:
+                raise http.client.IncompleteRead(b"", self.length)
+            if not self.length:
+                self._close_conn()
+        return data
+
+    def _close_conn(self) -> None:
+        self.fp = None
+
+
+def _message(lines: list[str]) -> http.client.HTTPMessage:
+    message = http.client.HTTPMessage()
+    for line in lines:
+        name, _, value = line.partition(":")
+        message.set_raw(name, value.strip(" \t"))  # type: ignore[attr-defined]
+    return message
+
+
+class Answer(requests.Response):
+    """A response of our adapter. What is rarely asked for is made when it is.
+
+    Attributes:
+        head: Where its body is read from.
+        held: The connection that it came on, until that is given back.
+    """
+
+    def __init__(self, head: Head, request: requests.PreparedRequest, held: BoundedConnection) -> None:
+        # Not the parent's, which builds a cookie jar.
+        self._content = False  # type: ignore[assignment]
+        self._content_consumed = False
+        self._next = None
+        self.head = head
+        self.held = held
+        self.status_code = head.status
+        self.reason = head.reason
+        self.headers = head.fields
+        self.request = request
+        self.url = request.url or ""
+        self.history = []
+        self.elapsed = datetime.timedelta(0)
+
+    @cached_property
+    def raw(self) -> Any:  # type: ignore[override]
+        """The response as urllib3 has it."""
+        head = self.head
+        return HTTPResponse(
+            body=head,  # type: ignore[arg-type]
+            headers=dict(self.headers),
+            status=head.status,
+            version=head.version,
+            reason=head.reason,
+            preload_content=False,
+            decode_content=False,
+            original_response=head,  # type: ignore[arg-type]
+            pool=self.held.pool,
+            connection=self.held,
+            request_method=self.request.method,
+        )
+
+    @cached_property
+    def cookies(self) -> RequestsCookieJar:  # type: ignore[override]
+        """The cookies that this response sets."""
+        jar = RequestsCookieJar()
+        if "set-cookie" in self.headers:
+            extract_cookies_to_jar(jar, self.request, self.raw)
+        return jar
+
+    @cached_property
+    def encoding(self) -> Optional[str]:  # type: ignore[override]
+        """The charset that the headers tell."""
+        return get_encoding_from_headers(self.headers)

@@ -1,0 +1,154 @@
+"""What a user says about a server that is reached over Streamable HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Optional, Union
+from urllib.parse import urlsplit
+
+from ..errors import UsageError
+from ._base import Channel, Settings
+
+if TYPE_CHECKING:
+    import requests
+
+DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True)
+class StreamableHTTP:
+    """A server that is reached over Streamable HTTP.
+
+    ``HTTP_PROXY`` and its like, ``REQUESTS_CA_BUNDLE`` and ``~/.netrc`` count as they do for requests, with
+    two exceptions: a loopback address is not sent to a proxy of the environment, and ``.netrc`` never
+    replaces an ``Authorization`` that was given here.
+
+    Args:
+        url: The MCP endpoint.
+        headers: Headers of every request.
+        auth: Any authorization of requests: an ``AuthBase`` object, another callable, or a pair of user
+            name and password.
+        session: A ``requests.Session`` to be used as it is, with its adapters, hooks and cookies. It stays
+            yours: it is neither changed nor closed. Reading through it is slower, and while it waits for
+            the head of a response, only its own read timeout (which is set to what is left of the call's
+            time) bounds it.
+        verify: As in requests: ``False``, or the path of a CA bundle; with ``True`` the usual one.
+        cert: As in requests: the path of a client certificate, or a pair of certificate and key.
+        proxies: As in requests.
+        session_id: Take up this session of the server (revisions up to 2025-11-25).
+
+    Raises:
+        UsageError: Something of it cannot work.
+    """
+
+    url: str
+    headers: Optional[Mapping[str, str]] = field(default=None, repr=False)
+    auth: Any = field(default=None, repr=False)
+    session: Optional[requests.Session] = field(default=None, repr=False)
+    verify: Union[bool, str] = field(default=True, repr=False)
+    cert: Union[str, tuple[str, str], None] = field(default=None, repr=False)
+    proxies: Optional[Mapping[str, str]] = field(default=None, repr=False)
+    session_id: Optional[str] = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        check_url(self.url, ("http", "https"))
+        object.__setattr__(self, "headers", checked_headers(self.headers))
+        if self.auth is not None and not callable(self.auth) and not _is_pair(self.auth):
+            raise UsageError(f"auth must be an AuthBase or a pair of strings, not {type(self.auth).__name__}")
+        if self.session is not None and not callable(getattr(self.session, "request", None)):
+            raise UsageError(f"session must be a requests.Session, not {type(self.session).__name__}")
+        if not isinstance(self.verify, (bool, str)):
+            raise UsageError(f"verify must be True, False or a path, not {type(self.verify).__name__}")
+        if self.cert is not None and not isinstance(self.cert, str) and not _is_pair(self.cert):
+            raise UsageError("cert must be a path or a pair of paths")
+        if self.proxies is not None and not isinstance(self.proxies, Mapping):
+            raise UsageError(f"proxies must be a mapping, not {type(self.proxies).__name__}")
+        if self.session_id is not None and not is_visible_ascii(self.session_id):
+            raise UsageError("session_id must consist of visible ASCII characters")
+
+    def __hash__(self) -> int:
+        return hash(self.url)
+
+    def __repr__(self) -> str:
+        return f"StreamableHTTP({public_url(self.url)!r})"
+
+    def identity(self) -> Hashable:
+        """Return origin and path."""
+        return ("http", origin(self.url), urlsplit(self.url).path or "/")
+
+    def channel(self, settings: Settings) -> Channel:
+        """Make a new channel. Opens nothing."""
+        from ._http import HTTPChannel
+
+        return HTTPChannel(self, settings)
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and all(isinstance(item, str) for item in value)
+
+
+def is_visible_ascii(value: Any) -> bool:
+    """Whether a value can be a session id."""
+    return isinstance(value, str) and bool(value) and all("!" <= letter <= "~" for letter in value)
+
+
+def check_url(url: Any, schemes: tuple[str, ...]) -> None:
+    """Refuse what is no URL of one of these schemes.
+
+    Raises:
+        UsageError: It is none.
+    """
+    if not isinstance(url, str):
+        raise UsageError(f"the URL must be a string, not {type(url).__name__}")
+    if url != url.strip() or any(letter < " " or letter == "\x7f" for letter in url):
+        raise UsageError("the URL holds white space or control characters")
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise UsageError(f"the URL cannot be read: {error}") from None
+    if parts.scheme.lower() not in schemes or not host:
+        wanted = " or ".join(f"{scheme}://host/path" for scheme in schemes)
+        raise UsageError(f"the URL must look like {wanted}, not {public_url(url)!r}")
+
+
+def checked_headers(headers: Any) -> Optional[dict[str, str]]:
+    """Return a copy of a user's headers.
+
+    Raises:
+        UsageError: They cannot be sent.
+    """
+    if headers is None:
+        return None
+    if not isinstance(headers, Mapping):
+        raise UsageError(f"headers must be a mapping, not {type(headers).__name__}")
+    for name, value in headers.items():
+        if not isinstance(name, str) or not is_visible_ascii(name) or ":" in name:
+            raise UsageError(f"{name!r} is no name of a header")
+        if not isinstance(value, str):
+            raise UsageError(f"header {name}: the value must be a string, not {type(value).__name__}")
+        if any(letter in "\r\n\0" for letter in value) or value != value.strip():
+            raise UsageError(f"header {name}: the value holds a line end, NUL, or white space around it")
+        try:
+            value.encode("iso-8859-1")
+        except UnicodeEncodeError:
+            raise UsageError(f"header {name}: the value holds characters outside of Latin-1") from None
+    return dict(headers)
+
+
+def origin(url: str) -> tuple[str, str, Optional[int]]:
+    """Return scheme, host and port of a URL."""
+    parts = urlsplit(url)
+    scheme = parts.scheme.lower()
+    return scheme, (parts.hostname or "").rstrip("."), parts.port or DEFAULT_PORTS.get(scheme)
+
+
+def public_url(url: str) -> str:
+    """Return a URL without credentials, query and fragment."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "(unreadable URL)"
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{host}{parts.path}" if host else parts.path

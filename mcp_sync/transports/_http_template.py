@@ -1,0 +1,247 @@
+"""Everything about the requests of a channel that is the same each time, and how they are sent."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Optional
+from urllib.parse import urljoin, urlsplit, urlunsplit
+
+import requests
+from requests.auth import HTTPBasicAuth
+from requests.cookies import RequestsCookieJar, extract_cookies_to_jar
+from requests.hooks import dispatch_hook
+from requests.utils import get_auth_from_url, get_netrc_auth
+
+from .._version import __version__
+from ._http_adapter import BoundedAdapter
+from ._http_body import DirectReply, Reply, SessionReply
+from ._http_errors import status_error
+from ._http_exchange import Exchange
+from ._http_response import Answer, Headers
+from ._http_target import StreamableHTTP, origin, public_url
+
+_MOST_REDIRECTS = 5
+_FOLLOWED = (307, 308)
+_REDIRECTS = (301, 302, 303, *_FOLLOWED)
+_CONSTANT = {"User-Agent": f"mcp-sync/{__version__}", "Accept-Encoding": "gzip, deflate"}
+
+
+class Sender:
+    """Sends the requests of a channel. Safe for any number of threads.
+
+    Attributes:
+        url: Where to: the URL of the target, or the one that the server redirected to.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def send(
+        self, method: str, headers: Mapping[str, str], body: Optional[bytes], exchange: Exchange, doing: str
+    ) -> Reply:
+        """Send a request and read the head of the response, across redirects within the origin.
+
+        Raises:
+            HTTPStatusError: A redirect that is not followed.
+            requests.RequestException: It failed.
+        """
+        url = self.url
+        for _ in range(_MOST_REDIRECTS + 1):
+            reply = self._send_once(url, method, headers, body, exchange)
+            if reply.status not in _REDIRECTS:
+                self.url = url
+                return reply
+            try:
+                url = _next_url(reply, url, doing)
+            finally:
+                reply.close()
+        raise status_error(reply.status, reply.headers, url, "", doing, "too many redirects")
+
+    def _send_once(
+        self, url: str, method: str, headers: Mapping[str, str], body: Optional[bytes], exchange: Exchange
+    ) -> Reply:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Close idle connections."""
+
+    def abandon(self) -> None:
+        """In a forked child: drop what was inherited."""
+
+
+def _next_url(reply: Reply, url: str, doing: str) -> str:
+    """Return where a redirect leads to, if it may be followed."""
+    target = urljoin(url, reply.headers.get("location") or "")
+    here, there = origin(url), origin(target)
+    where = public_url(target)
+    if "location" not in reply.headers:
+        why = "a redirect without a location"
+    elif here[0] == "https" and there[0] == "http":
+        why = f"a redirect to {where} is refused: it would send the request in clear"
+    elif here != there:
+        why = f"a redirect to {where} is not followed: it is another server"
+    elif reply.status not in _FOLLOWED:
+        why = f"a redirect to {where} is not followed: it would drop the message"
+    else:
+        return target
+    raise status_error(reply.status, reply.headers, url, "", doing, why)
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """What requests has to be told each time."""
+
+    headers: Headers
+    auth: Any
+    options: dict[str, Any]
+
+
+class DirectSender(Sender):
+    """Sends through an adapter of our own."""
+
+    def __init__(self, target: StreamableHTTP) -> None:
+        prepared = requests.PreparedRequest()
+        prepared.prepare_url(target.url, None)
+        super().__init__(_without_credentials(prepared.url or target.url))
+        self._target = target
+        self._adapter = BoundedAdapter()
+        self._cookies = RequestsCookieJar()
+        self._has_cookies = False
+        self._settings: Optional[_Settings] = None
+
+    def _send_once(
+        self, url: str, method: str, headers: Mapping[str, str], body: Optional[bytes], exchange: Exchange
+    ) -> Reply:
+        # Looked up at the first request: it reads the environment and files.
+        settings = self._settings
+        if settings is None:
+            settings = self._settings = _settings(self._target, self.url)
+        request = self._request(url, method, headers, body, settings)
+        response = self._adapter.send(request, timeout=exchange, **settings.options)
+        if request.hooks["response"]:
+            response = dispatch_hook(
+                "response", request.hooks, response, timeout=exchange, **settings.options
+            )
+        for answer in (*response.history, response):
+            if "set-cookie" in answer.headers:
+                extract_cookies_to_jar(self._cookies, answer.request, answer.raw)
+                self._has_cookies = True
+        if type(response) is Answer and not response._content_consumed:
+            return DirectReply(response)
+        return SessionReply(response, exchange)
+
+    def _request(
+        self, url: str, method: str, headers: Mapping[str, str], body: Optional[bytes], settings: _Settings
+    ) -> requests.PreparedRequest:
+        request = requests.PreparedRequest()
+        request.method, request.url, request.body = method, url, body
+        request.headers = fields = settings.headers.copy()
+        for name, value in headers.items():
+            fields[name] = value
+        if body is not None:
+            fields["Content-Length"] = str(len(body))
+        if self._has_cookies:
+            request.prepare_cookies(self._cookies.copy())
+        if settings.auth is not None and "authorization" not in headers:
+            if request._cookies is None:  # type: ignore[attr-defined]
+                request._cookies = RequestsCookieJar()  # type: ignore[attr-defined]
+            request.prepare_auth(settings.auth, url)
+        return request
+
+    def close(self) -> None:
+        """Close idle connections."""
+        self._adapter.close()
+
+    def abandon(self) -> None:
+        """In a forked child: drop what was inherited."""
+        self._adapter.abandon()
+
+
+def _settings(target: StreamableHTTP, url: str) -> _Settings:
+    headers = Headers()
+    for name, value in {**_CONSTANT, **(target.headers or {})}.items():
+        headers[name] = value
+    auth = target.auth
+    if isinstance(auth, tuple):
+        auth = HTTPBasicAuth(*auth)
+    if auth is None and "authorization" not in headers:
+        known = get_auth_from_url(target.url)
+        pair = known if any(known) else get_netrc_auth(url)
+        auth = HTTPBasicAuth(*pair) if pair else None
+    proxies: dict[str, str] = dict(target.proxies or {})
+    with requests.Session() as session:
+        options = session.merge_environment_settings(
+            url, proxies.copy(), True, target.verify, target.cert  # type: ignore[arg-type]
+        )
+    if _is_loopback(url):
+        options["proxies"] = proxies
+    return _Settings(headers, auth, dict(options))
+
+
+def _is_loopback(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _without_credentials(url: str) -> str:
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment=""))
+
+
+class SessionSender(Sender):
+    """Sends through a session that the user brought, which is used as it is."""
+
+    def __init__(self, target: StreamableHTTP) -> None:
+        super().__init__(target.url)
+        self._target = target
+        assert target.session is not None
+        self._session = target.session
+
+    def _send_once(
+        self, url: str, method: str, headers: Mapping[str, str], body: Optional[bytes], exchange: Exchange
+    ) -> Reply:
+        target = self._target
+        fields = requests.structures.CaseInsensitiveDict(target.headers or {})
+        fields.update(headers)
+        left = exchange.deadline.remaining()
+        connect = exchange.connect if left is None else min(left, exchange.connect or left)
+        exchange.session = True
+        exchange.mark_sent()
+        response = self._session.request(
+            method,
+            url,
+            data=body,
+            headers=dict(fields),
+            auth=self._auth(fields),
+            timeout=(_positive(connect), _positive(left)),
+            allow_redirects=False,
+            stream=True,
+            verify=None if target.verify is True else target.verify,
+            cert=target.cert,
+            proxies=dict(target.proxies) if target.proxies else None,
+        )
+        return SessionReply(response, exchange)
+
+    def _auth(self, headers: Any) -> Any:
+        if self._target.auth is not None:
+            return self._target.auth
+        given = "authorization" in headers or (
+            self._session.auth is None and "authorization" in self._session.headers
+        )
+        # Without any, requests would look into .netrc and replace the header.
+        return _keep if given else None
+
+
+def _positive(seconds: Optional[float]) -> Optional[float]:
+    return None if seconds is None else max(seconds, 0.001)
+
+
+def _keep(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    return request
