@@ -1,0 +1,68 @@
+"""Sessions of `nox`: the tests on every interpreter, on the oldest dependencies, lint and types."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import re
+from pathlib import Path
+
+import nox
+
+PYTHONS = ["3.9", "3.10", "3.11", "3.12", "3.13", "3.14"]
+OLDEST = PYTHONS[0]
+CODE = ["mcp_sync", "tests", "noxfile.py"]
+
+nox.options.sessions = ["lint", "types", "tests"]
+nox.options.error_on_missing_interpreters = False
+
+
+def _prefer_pyenv() -> None:
+    """Put pyenv's interpreters on PATH before its shims, which exist for inactive versions too."""
+    root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    found = [str(path) for version in PYTHONS[::-1] for path in root.glob(f"versions/{version}.*/bin")]
+    os.environ["PATH"] = os.pathsep.join([*found, os.environ["PATH"]])
+
+
+def _floors() -> list[str]:
+    """Return the oldest version that setup.cfg admits of each dependency, as pins."""
+    setup = configparser.ConfigParser()
+    setup.read("setup.cfg")
+    wanted = setup["options"]["install_requires"] + setup["options.extras_require"]["cli"]
+    found = re.findall(r"^\s*([A-Za-z0-9_.-]+)>=([0-9.]+)", wanted, re.MULTILINE)
+    assert found, "setup.cfg names no floors"
+    return [f"{name}=={version}" for name, version in found]
+
+
+_prefer_pyenv()
+
+
+@nox.session(python=PYTHONS)
+def tests(session: nox.Session) -> None:
+    """Run the tests."""
+    session.install("-e", ".[dev]")
+    session.run("python", "-m", "pytest", "-q", *session.posargs)
+
+
+@nox.session(python=OLDEST)
+def lowest(session: nox.Session) -> None:
+    """Run the tests with the oldest dependencies that setup.cfg admits."""
+    constraints = Path(session.create_tmp()) / "floors.txt"
+    constraints.write_text("\n".join(_floors()) + "\n")
+    session.install("-e", ".[dev]", "-c", str(constraints))
+    session.run("python", "-m", "pip", "list")
+    session.run("python", "-m", "pytest", "-q", *session.posargs)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check the style."""
+    session.install("ruff>=0.9")
+    session.run("ruff", "check", *CODE)
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Check the types."""
+    session.install("-e", ".[dev]")
+    session.run("mypy")
