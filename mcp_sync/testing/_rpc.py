@@ -6,7 +6,7 @@ import json
 from typing import Any, Callable, Optional
 
 Message = dict[str, Any]
-Send = Callable[[Message], None]
+Send = Callable[[Message], object]
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600

@@ -5,14 +5,19 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Mapping
-from typing import IO, Any, Callable, NamedTuple, Optional, Union
+from typing import IO, TYPE_CHECKING, Any, Callable, Literal, NamedTuple, Optional, Union
 
-from .._protocol.versions import TRAITS
 from . import _catalog, _methods
 from ._catalog import FakePrompt, FakeResource, FakeTool
 from ._exchange import Connection
 from ._functions import Function
+from ._revisions import is_modern, served_versions
 from ._rpc import Message, Send, notification
+
+if TYPE_CHECKING:
+    import ssl
+
+    from ._http import HTTPEndpoint, Intercept
 
 Completer = Callable[[Message, Message, Message], Iterable[str]]
 
@@ -78,9 +83,9 @@ class FakeServer:
         cache_scope: str = "private",
         answer_timeout: float = 30.0,
     ) -> None:
-        self.versions = _versions(versions)
-        self.modern_versions = tuple(version for version in self.versions if _is_modern(version))
-        self.handshake_versions = tuple(version for version in self.versions if not _is_modern(version))
+        self.versions = served_versions(versions)
+        self.modern_versions = tuple(version for version in self.versions if is_modern(version))
+        self.handshake_versions = tuple(version for version in self.versions if not is_modern(version))
         self.tools: dict[str, FakeTool] = _catalog.named_items(tools, _catalog.as_tool)
         self.prompts: dict[str, FakePrompt] = _catalog.named_items(prompts, _catalog.as_prompt)
         self.resources: dict[str, FakeResource] = {
@@ -204,6 +209,56 @@ class FakeServer:
         else:
             serve_lines(self, stdin, stdout)
 
+    def serve_http(
+        self,
+        port: int = 0,
+        *,
+        host: str = "127.0.0.1",
+        path: str = "/mcp",
+        answers: Literal["json", "sse"] = "json",
+        sessions: bool = True,
+        get_stream: bool = True,
+        event_ids: bool = False,
+        check_headers: bool = True,
+        intercept: Optional[Intercept] = None,
+        ssl_context: Optional[ssl.SSLContext] = None,
+    ) -> HTTPEndpoint:
+        """Serve any number of clients over Streamable HTTP until the returned endpoint is closed.
+
+        ::
+
+            with server.serve_http() as endpoint, Client(endpoint.url) as client:
+                ...
+
+        Args:
+            port: The port, 0 for a free one.
+            host: The address to listen at.
+            path: The path of the endpoint.
+            answers: ``"json"``, or ``"sse"`` to answer every request with an event stream. Anything that
+                is sent before a response makes its answer an event stream in either case.
+            sessions: Whether ``initialize`` hands out an ``Mcp-Session-Id``.
+            get_stream: Whether the standalone GET stream is offered.
+            event_ids: Whether events of the handshake era carry ids, and broken streams can be taken up.
+            check_headers: Whether the headers of stateless requests are compared with their bodies.
+            intercept: Sees each HTTP request first, and may answer it.
+            ssl_context: Serve HTTPS with it.
+        """
+        from ._http import HTTPEndpoint
+
+        return HTTPEndpoint(
+            self,
+            port=port,
+            host=host,
+            path=path,
+            answers=answers,
+            sessions=sessions,
+            get_stream=get_stream,
+            event_ids=event_ids,
+            check_headers=check_headers,
+            intercept=intercept,
+            ssl_context=ssl_context,
+        )
+
     # --- notifications -----------------------------------------------------------------------------------
 
     def notify(self, method: str, params: Optional[Message] = None) -> None:
@@ -242,20 +297,3 @@ class FakeServer:
         """End every ``subscriptions/listen`` with a result, as a server does that shuts down."""
         for listener in list(self.listeners):
             listener.end()
-
-
-def _versions(wanted: Union[str, Iterable[str]]) -> tuple[str, ...]:
-    if isinstance(wanted, str):
-        known = {
-            "all": tuple(TRAITS),
-            "modern": tuple(version for version, traits in TRAITS.items() if traits.modern),
-            "legacy": tuple(version for version, traits in TRAITS.items() if not traits.modern),
-        }
-        return known.get(wanted, (wanted,))
-    # Dates sort as text; newest first, as the specification lists them.
-    return tuple(sorted(wanted, reverse=True))
-
-
-def _is_modern(version: str) -> bool:
-    traits = TRAITS.get(version)
-    return traits is None or traits.modern
