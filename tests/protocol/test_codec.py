@@ -1,0 +1,441 @@
+from __future__ import annotations
+
+import enum
+import json
+import math
+import random
+from datetime import datetime
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, Field
+
+from mcp_sync._protocol.codec import (
+    INVALID,
+    NOTIFICATION,
+    REQUEST,
+    RESPONSE,
+    ErrorParts,
+    Kind,
+    as_id,
+    classify,
+    decode,
+    encode,
+    error_parts,
+    response_fault,
+)
+from mcp_sync.errors import InvalidMessage, UsageError
+
+
+def nested(levels: int) -> Any:
+    value: Any = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+# --- encode ----------------------------------------------------------------------------------------------
+
+
+def test_a_message_becomes_compact_utf8_json() -> None:
+    assert encode({"a": [1, 2.5, True, None], "b": "é世"}) == '{"a":[1,2.5,true,null],"b":"é世"}'.encode()
+
+
+def test_no_line_end_of_any_kind_stands_in_the_bytes() -> None:
+    text = "".join(map(chr, range(0x100))) + "\u2028\u2029"
+    data = encode({text: text})
+    assert b"\n" not in data
+    assert len(data.decode().splitlines()) == 1
+    assert decode(data) == {text: text}
+
+
+@pytest.mark.parametrize("key", [1, 2.5, True, None])
+def test_keys_that_json_turns_into_strings_are_allowed(key: Any) -> None:
+    assert json.loads(encode({key: 1})) == json.loads(json.dumps({key: 1}))
+
+
+def test_a_tuple_becomes_an_array() -> None:
+    assert encode({"a": (1, (2,))}) == b'{"a":[1,[2]]}'
+
+
+def test_members_of_enumerations_are_written_as_their_values() -> None:
+    class Color(str, enum.Enum):
+        RED = "red"
+
+    class Size(enum.IntEnum):
+        BIG = 3
+
+    assert encode({"c": Color.RED, "s": Size.BIG}) == b'{"c":"red","s":3}'
+
+
+class Trip(BaseModel):
+    leave_at: datetime = Field(alias="leaveAt")
+    seats: int = 1
+
+
+def test_pydantic_models_are_dumped_by_alias_at_any_depth() -> None:
+    trip = Trip(leaveAt=datetime(2026, 7, 28))
+    assert json.loads(encode({"params": {"arguments": {"trips": [trip]}}})) == {
+        "params": {"arguments": {"trips": [{"leaveAt": "2026-07-28T00:00:00", "seats": 1}]}}
+    }
+
+
+class Wire:
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def to_wire(self) -> Any:
+        return self.value
+
+
+def test_an_object_with_to_wire_is_written_by_it() -> None:
+    assert encode({"a": Wire({"b": Wire([1])})}) == b'{"a":{"b":[1]}}'
+
+
+def test_to_wire_of_a_model_goes_before_its_dump() -> None:
+    class Own(BaseModel):
+        x: int = 1
+
+        def to_wire(self) -> dict[str, Any]:
+            return {"y": 2}
+
+    assert encode({"a": Own()}) == b'{"a":{"y":2}}'
+
+
+class Endless:
+    def to_wire(self) -> Any:
+        return [Endless()]
+
+
+def circular() -> dict[str, Any]:
+    params: dict[str, Any] = {}
+    params["arguments"] = {"again": [params]}
+    return {"params": params}
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        (
+            {"params": {"arguments": {"when": datetime(2026, 1, 1)}}},
+            "params.arguments.when: datetime is not JSON",
+        ),
+        ({"a": [0, {"b c": math.nan}]}, "a[1]['b c']: nan is not JSON"),
+        ({"a": math.inf}, "a: inf is not JSON"),
+        ({"a": [-math.inf]}, "a[0]: -inf is not JSON"),
+        ({"a": "x\ud800"}, "a: lone surrogate U+D800 cannot be written as UTF-8"),
+        ({"a": {"\udfff": 1}}, "a: key '\\udfff': lone surrogate U+DFFF cannot be written as UTF-8"),
+        ({"a": {(1, 2): 3}}, "a: a key is a tuple, which is not JSON: (1, 2)"),
+        ({"a": {math.nan: 3}}, "a: key nan: nan is not JSON"),
+        ({"a": {1, 2}}, "a: set is not JSON"),
+        ({"a": b"x"}, "a: bytes is not JSON"),
+        ({"a": Trip}, "a: ModelMetaclass is not JSON"),
+        ({"a": Wire({"b": object()})}, "a.b: object is not JSON"),
+        ({1: {None: {"x": set()}}}, "[1][None].x: set is not JSON"),
+        (circular(), "params.arguments.again[0]: the value contains itself"),
+        ({"a": nested(100_000)}, "nested too deeply for JSON"),
+        ({"a": Endless()}, "nested too deeply for JSON"),
+    ],
+)
+def test_a_value_that_is_not_json_is_refused_with_its_path(message: dict[Any, Any], words: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        encode(message)
+    assert words in str(caught.value)
+    assert len(str(caught.value)) < 500
+
+
+def test_an_integer_beyond_the_limit_of_python_is_refused_with_its_path() -> None:
+    with pytest.raises(UsageError, match=r"^a\[0\]: "):
+        encode({"a": [10**5000]})
+
+
+def test_a_model_that_cannot_be_dumped_is_refused_with_its_path() -> None:
+    class Holder(BaseModel):
+        thing: Any = None
+
+    with pytest.raises(UsageError, match=r"^a: Holder is not JSON: "):
+        encode({"a": Holder(thing=object())})
+
+
+def test_the_same_object_twice_is_no_circle() -> None:
+    shared = {"x": 1}
+    with pytest.raises(UsageError, match=r"^c: set"):
+        encode({"a": shared, "b": [shared, shared], "c": set()})
+
+
+def random_value(source: random.Random, depth: int = 0) -> Any:
+    choice = source.randrange(8 if depth < 4 else 6)
+    if choice == 0:
+        return source.choice([None, True, False])
+    if choice == 1:
+        return source.randrange(-(10**30), 10**30)
+    if choice == 2:
+        return source.uniform(-1e9, 1e9)
+    if choice < 6:
+        letters = 'ab\\"/\n\r\t\x00\x7f\x85\u2028é世😀\ufeff\ufffd{}[]'
+        return "".join(source.choice(letters) for _ in range(source.randrange(12)))
+    if choice == 6:
+        return [random_value(source, depth + 1) for _ in range(source.randrange(5))]
+    return {str(random_value(source, 9)): random_value(source, depth + 1) for _ in range(source.randrange(5))}
+
+
+def test_whatever_is_written_can_be_read_again() -> None:
+    source = random.Random(20260728)
+    for _ in range(2000):
+        message = {"value": random_value(source)}
+        data = encode(message)
+        assert decode(data) == message
+        assert json.loads(data) == message
+
+
+# --- decode ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", [bytes, bytearray, memoryview, lambda data: data.decode()])
+def test_every_form_of_input_is_read(form: Any) -> None:
+    assert decode(form('{"a":"é"}'.encode())) == {"a": "é"}
+
+
+@pytest.mark.parametrize("data", [b'\xef\xbb\xbf{"a":1}', '\ufeff{"a":1}', b'\r\n {"a":1} \r\n'])
+def test_a_byte_order_mark_and_space_around_are_dropped(data: Any) -> None:
+    assert decode(data) == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("data", "value"),
+    [
+        (b'"\\ud800"', "\ufffd"),
+        (b'"\\uDC00x"', "\ufffdx"),
+        (b'"\\ud800\\ud800\\udc00"', "\ufffd\U00010000"),
+        (b'"\\udc00\\ud800"', "\ufffd\ufffd"),
+        (b'"\\ud83d\\ude00"', "😀"),
+        (b'"\\\\ud800"', "\\ud800"),
+        (b'"\\\\\\ud800"', "\\\ufffd"),
+        (b'"\\ud800\\n\\ud7ff\\ue000"', "\ufffd\n\ud7ff\ue000"),
+        (b'{"\\ud800":1}', {"\ufffd": 1}),
+        ('"\ud800"', "\ufffd"),
+        ('"\ud83d\\ud800"', "\ufffd\ufffd"),
+    ],
+)
+def test_lone_surrogates_become_the_replacement_character(data: Any, value: Any) -> None:
+    assert decode(data) == value
+    json.dumps(value, ensure_ascii=False).encode()
+
+
+@pytest.mark.parametrize(
+    ("data", "value"),
+    [
+        (b'{"a":"\xc3\x28"}', {"a": "\ufffd("}),
+        (b'{"a":"\xff\xfe","b":"\xc3\xa9"}', {"a": "\ufffd\ufffd", "b": "é"}),
+        (b'{"a":"\xe4\xb8"}', {"a": "\ufffd"}),
+        (b'{"a":"\xed\xa0\x80"}', {"a": "\ufffd\ufffd\ufffd"}),
+        (b'{"a":"\xff\\ud800"}', {"a": "\ufffd\ufffd"}),
+    ],
+)
+def test_bytes_that_are_no_utf8_are_replaced_within_a_valid_message(data: bytes, value: Any) -> None:
+    assert decode(data) == value
+
+
+def test_line_ends_of_unicode_arrive_as_they_were_sent() -> None:
+    assert decode('{"t":"before\u2028after\u0085end"}'.encode()) == {"t": "before\u2028after\u0085end"}
+
+
+def test_nan_and_infinities_are_tolerated() -> None:
+    value = decode(b"[NaN,Infinity,-Infinity,1e999]")
+    assert math.isnan(value[0])
+    assert value[1:] == [math.inf, -math.inf, math.inf]
+
+
+def test_large_integers_keep_their_value() -> None:
+    assert decode(b'{"n":%d}' % 10**400) == {"n": 10**400}
+
+
+def test_of_two_equal_keys_the_later_counts() -> None:
+    assert decode(b'{"a":1,"a":2}') == {"a": 2}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"  ",
+        b"\xff\xfe\n",
+        b"Server listening on port 3000",
+        b'{"a":1} trailing',
+        b'{"a":1',
+        b"{'a':1}",
+        b'"\\u12"',
+        b'"\\ud8"',
+        b'"a\nb"',
+        b"01",
+        b"undefined",
+        b"9" * 5000,
+        "",
+    ],
+)
+def test_what_is_not_json_is_an_invalid_message(data: Any) -> None:
+    with pytest.raises(InvalidMessage, match=r"^what arrived is not JSON: "):
+        decode(data)
+
+
+def test_an_invalid_message_has_a_short_excerpt_that_can_be_printed() -> None:
+    with pytest.raises(InvalidMessage) as caught:
+        decode(b"\xef\xbb\xbfoops \xff " + b"x" * 1000)
+    assert caught.value.excerpt == "oops \ufffd " + "x" * 193
+    assert len(caught.value.excerpt) == 200
+    caught.value.excerpt.encode()
+
+
+@pytest.mark.parametrize("opening", [b"[", b'{"a":'])
+def test_nesting_too_deep_is_an_invalid_message(opening: bytes) -> None:
+    with pytest.raises(InvalidMessage, match="recursion limit"):
+        decode(opening * 5000)
+
+
+def test_nesting_of_150_levels_is_read() -> None:
+    assert decode(b"[" * 151 + b"]" * 151) == nested(150)
+
+
+# --- classify and as_id ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        ({"jsonrpc": "2.0", "id": 1, "result": {}}, RESPONSE),
+        ({"jsonrpc": "2.0", "id": 1, "error": {"code": 1, "message": ""}}, RESPONSE),
+        ({"id": 1, "result": {}}, RESPONSE),
+        ({"id": "1", "result": None}, RESPONSE),
+        ({"id": None, "error": {}}, RESPONSE),
+        ({"error": {}}, RESPONSE),
+        ({"result": {}}, RESPONSE),
+        ({"jsonrpc": "2.0", "id": 1}, RESPONSE),
+        ({"jsonrpc": "2.0", "id": 1, "method": "ping"}, REQUEST),
+        ({"id": "a", "method": "ping", "params": {}}, REQUEST),
+        ({"id": 0, "method": "ping"}, REQUEST),
+        ({"id": "", "method": "ping"}, REQUEST),
+        ({"jsonrpc": "2.0", "method": "notifications/progress"}, NOTIFICATION),
+        ({"method": "x", "result": {}}, NOTIFICATION),
+        ({"id": None, "method": "ping"}, INVALID),
+        ({"id": True, "method": "ping"}, INVALID),
+        ({"id": 1.5, "method": "ping"}, INVALID),
+        ({"id": [], "method": "ping"}, INVALID),
+        ({"id": 1, "method": None}, INVALID),
+        ({"id": 1, "method": 7}, INVALID),
+        ({"jsonrpc": "2.0"}, INVALID),
+        ({}, INVALID),
+        ([], INVALID),
+        ([{"id": 1, "result": {}}], INVALID),
+        (None, INVALID),
+        ("ping", INVALID),
+        (1, INVALID),
+    ],
+)
+def test_the_kind_of_a_message_is_told(message: Any, kind: Kind) -> None:
+    assert classify(message) is kind
+
+
+@pytest.mark.parametrize(
+    ("raw", "number"),
+    [
+        (0, 0),
+        (1, 1),
+        (2**60, 2**60),
+        (1.0, 1),
+        ("1", 1),
+        ("0", 0),
+        ("281474976710656", 2**48),
+        (True, None),
+        (False, None),
+        (None, None),
+        (1.5, None),
+        (math.nan, None),
+        (math.inf, None),
+        (1e300, None),
+        ("01", None),
+        (" 1", None),
+        ("1 ", None),
+        ("+1", None),
+        ("1.0", None),
+        ("1_0", None),
+        ("１", None),
+        ("", None),
+        ("abc", None),
+        ("9" * 5000, None),
+        ([1], None),
+        ({}, None),
+    ],
+)
+def test_the_id_of_an_answer_is_matched_leniently_but_never_guessed(raw: Any, number: Any) -> None:
+    found = as_id(raw)
+    assert found == number
+    assert found is None or type(found) is int
+
+
+# --- responses -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"id": 1, "result": {}},
+        {"id": 1, "result": []},
+        {"id": 1, "result": {}, "error": None},
+        {"id": 1, "error": {"code": -32601, "message": "no"}},
+        {"id": 1, "error": {"code": -32601}},
+        {"id": 1, "error": {"code": "-32601", "message": None}},
+        {"id": 1, "error": {"code": -32601.0, "message": "no"}, "result": None},
+        {"id": 1, "error": {"code": -32601, "message": "no"}, "result": {}},
+    ],
+)
+def test_a_response_that_can_be_used_has_no_fault(message: dict[str, Any]) -> None:
+    assert response_fault(message) is None
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        ({"jsonrpc": "2.0", "id": 1}, "neither a result nor an error"),
+        ({"id": 1, "error": None}, "neither a result nor an error"),
+        ({"id": 1, "result": None}, "result of the response is null"),
+        ({"id": 1, "result": None, "error": None}, "result of the response is null"),
+        ({"id": 1, "error": "boom"}, "an error without a code: 'boom'"),
+        ({"id": 1, "error": {}}, "an error without a code: {}"),
+        ({"id": 1, "error": {"message": "boom"}}, "boom"),
+        ({"id": 1, "error": {"code": None}}, "an error without a code"),
+        ({"id": 1, "error": {"code": True}}, "an error without a code"),
+        ({"id": 1, "error": {"code": "ENOENT"}}, "an error without a code"),
+        ({"id": 1, "error": [], "result": {}}, "an error without a code"),
+    ],
+)
+def test_a_response_that_cannot_be_used_has_a_fault(message: dict[str, Any], words: str) -> None:
+    fault = response_fault(message)
+    assert fault is not None
+    assert words in fault
+
+
+def test_a_fault_shows_no_more_than_the_beginning_of_the_error() -> None:
+    fault = response_fault({"id": 1, "error": "x" * 10_000})
+    assert fault is not None
+    assert len(fault) < 300
+
+
+@pytest.mark.parametrize(
+    ("error", "parts"),
+    [
+        ({"code": -32602, "message": "bad", "data": {"a": 1}}, ErrorParts(-32602, "bad", {"a": 1})),
+        ({"code": "-32602", "message": "bad"}, ErrorParts(-32602, "bad", None)),
+        ({"code": 5.0}, ErrorParts(5, "", None)),
+        ({"code": 5, "message": None}, ErrorParts(5, "", None)),
+        ({"code": 5, "message": ["a"]}, ErrorParts(5, "['a']", None)),
+        ({"message": "bad"}, None),
+        ("bad", None),
+        (None, None),
+    ],
+)
+def test_the_parts_of_an_error_are_read_leniently(error: Any, parts: Any) -> None:
+    assert error_parts({"id": 1, "error": error}) == parts
+
+
+def test_a_result_has_no_error_parts() -> None:
+    assert error_parts({"id": 1, "result": {}}) is None
