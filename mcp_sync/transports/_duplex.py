@@ -20,7 +20,7 @@ _EXCERPT = 200
 
 
 class Intake:
-    """Takes what the peer sends, decodes it and delivers it. Used by the thread that reads.
+    """Takes what the peer sends, decodes it and passes it on. Used by whoever reads.
 
     The channel holds it, and the reading thread only a weak reference: a channel that nobody uses any
     more must not be kept alive by its own reader.
@@ -44,21 +44,25 @@ class Intake:
         self.dead = threading.Event()
         self.error: Optional[MCPError] = None
 
+    def deliver(self, message: bytes) -> None:
+        """Take one message on the thread that reads for all: a fault of it is noted, never raised."""
+        try:
+            self.take(message)
+        except Exception:
+            self._logger.exception("A message of %s could not be handled", self._peer)
+
     def take(self, message: bytes) -> None:
-        """Deliver one message. Never raises: what cannot be read is skipped and reported."""
+        """Take one message. What is none is skipped and reported."""
         if not message or message.isspace():
             return
         try:
             value = decode(message)
-        except Exception as error:
+        except InvalidMessage as error:
             self._skip(message, error)
-            return
-        try:
+        else:
             self._inbound.receive(value)
-        except Exception:
-            self._logger.exception("A message of %s could not be handled", self._peer)
 
-    def _skip(self, message: bytes, error: Exception) -> None:
+    def _skip(self, message: bytes, error: InvalidMessage) -> None:
         excerpt = message[: _EXCERPT + 1].decode("utf-8", "replace").strip()
         if len(excerpt) > _EXCERPT:
             excerpt = f"{excerpt[:_EXCERPT]}..."
@@ -66,8 +70,6 @@ class Intake:
         level = logging.DEBUG if self._has_warned else logging.WARNING
         self._has_warned = True
         self._logger.log(level, "Skipped what is no message, from %s: %r", self._peer, excerpt)
-        if not isinstance(error, InvalidMessage):
-            error = InvalidMessage(f"what arrived cannot be read: {error}", excerpt=excerpt)
         self._call_inbound("report", error)
 
     @property

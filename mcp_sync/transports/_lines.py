@@ -2,69 +2,96 @@
 
 from __future__ import annotations
 
+from typing import Optional
+
 
 class LineBuffer:
-    """Cuts chunks into lines. For one thread.
+    """Cuts what was read into lines. For one thread at a time.
 
     Only byte 0x0A ends a line, since a message may hold any other character that Unicode takes for a
     line end. A carriage return before it does not count. The limit goes by the length of a line, not by
     how it happened to arrive.
 
+    What was read is added to `pieces`, and an empty piece is the end of the stream. Each line stays at the
+    head until it is dropped. A signal handler may raise in the middle of any method: the state changes in
+    single steps, so that whoever comes next takes up where it was left.
+
     Args:
         limit: The longest line that is accepted, in bytes, without its end.
-
-    Attributes:
-        overflown: Whether a line was longer than that. Nothing is taken in from then on.
     """
 
-    __slots__ = ("_limit", "_parts", "_size", "overflown")
+    __slots__ = ("_limit", "_state")
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._parts: list[bytes] = []
-        self._size = 0
-        self.overflown = False
+        # The pieces not cut yet, of which only the last may hold line ends; the complete lines, the first
+        # one last; and whether a line was too long.
+        self._state: tuple[list[bytes], list[bytes], bool] = ([], [], False)
 
-    def feed(self, chunk: bytes) -> list[bytes]:
-        """Take in a chunk; return the lines that it completes, up to one that is too long."""
-        if self.overflown:
-            return []
-        end = chunk.rfind(b"\n")
+    @property
+    def pieces(self) -> list[bytes]:
+        """Where to add one piece, when `head` has nothing left."""
+        return self._state[0]
+
+    @property
+    def overflown(self) -> bool:
+        """Whether a line was too long. It and what follows are dropped."""
+        return self._state[2]
+
+    @property
+    def ended(self) -> bool:
+        """Whether there is no more to come: the end of the stream, or a line that is too long."""
+        pieces, _, overflown = self._state
+        return overflown or (bool(pieces) and not pieces[-1])
+
+    def head(self) -> Optional[bytes]:
+        """Return the first complete line, or ``None`` if there is none."""
+        lines = self._state[1]
+        if not lines:
+            self._cut()
+            lines = self._state[1]
+        return lines[-1] if lines else None
+
+    def drop(self) -> None:
+        """Drop the line at the head."""
+        self._state[1].pop()
+
+    def _cut(self) -> None:
+        pieces = self._state[0]
+        if not pieces:
+            return
+        last = pieces[-1]
+        end = last.rfind(b"\n")
         if end < 0:
-            self._keep(chunk)
-            return []
-        lines = chunk[:end].split(b"\n")
-        if self._parts:
-            # Joined once, when the line is complete: adding each chunk to a string would take quadratic time.
-            self._parts.append(lines[0])
-            lines[0] = b"".join(self._parts)
-            self._parts, self._size = [], 0
-        # No line can be longer than all of them together, which is told without looking at each.
-        if len(chunk) + len(lines[0]) > self._limit:
-            lines = self._admitted(lines)
-        if end + 1 < len(chunk) and not self.overflown:
-            self._keep(chunk[end + 1 :])
-        return lines
+            self._without_line_end(pieces)
+            return
+        lines = last[:end].split(b"\n")
+        if len(pieces) > 1:
+            # Joined once, when the line is complete: adding up piece by piece would take quadratic time.
+            lines[0] = b"".join([*pieces[:-1], lines[0]])
+        rest = [last[end + 1 :]] if end + 1 < len(last) else []
+        overflown = False
+        # All of them together are within the limit, as a rule: then there is no need to look at each.
+        if len(lines[0]) + len(last) > self._limit:
+            admitted = self._count_admitted(lines)
+            overflown = admitted < len(lines) or self._is_too_long(rest)
+            del lines[admitted:]
+        lines.reverse()
+        self._state = ([] if overflown else rest, lines, overflown)
 
-    def rest(self) -> bytes:
-        """Return the line that the stream ended in, empty if it ended after one."""
-        rest, self._parts = b"".join(self._parts), []
-        return b"" if self.overflown else rest
+    def _without_line_end(self, pieces: list[bytes]) -> None:
+        if self._is_too_long(pieces):
+            self._state = ([], [], True)
+        elif not pieces[-1] and len(pieces) > 1:
+            # The stream has ended in a line, which may be complete even so.
+            self._state = ([b""], [b"".join(pieces)], False)
 
-    def _keep(self, part: bytes) -> None:
-        self._parts.append(part)
-        self._size += len(part)
-        # One more than the limit, for a carriage return.
-        if self._size > self._limit + 1:
-            self._overflow()
+    def _is_too_long(self, pieces: list[bytes]) -> bool:
+        # One byte more may be a carriage return.
+        return sum(map(len, pieces)) > self._limit + 1
 
-    def _admitted(self, lines: list[bytes]) -> list[bytes]:
+    def _count_admitted(self, lines: list[bytes]) -> int:
         for index, line in enumerate(lines):
             if len(line) - line.endswith(b"\r") > self._limit:
-                self._overflow()
-                return lines[:index]
-        return lines
-
-    def _overflow(self) -> None:
-        self.overflown = True
-        self._parts = []
+                return index
+        return len(lines)

@@ -6,6 +6,7 @@ something else by then. So each end has one owner that closes it, and the others
 
 from __future__ import annotations
 
+import enum
 import errno
 import os
 import select
@@ -17,7 +18,8 @@ from typing import Callable, Optional
 # end of the process ends them.
 CAN_POLL = hasattr(select, "poll") and os.name == "posix"
 
-_CHUNK = 256 * 1024
+# What a pipe holds, as a rule. (Larger buffers are not kept by the allocator: they would cost 25 us a read.)
+_CHUNK = 64 * 1024
 # Without a pidfd a silent pipe looks at its process this often.
 _LOOK = 0.5
 # A pipe that somebody else still holds open after the process has ended: how long it may be silent, and
@@ -54,24 +56,37 @@ class Wake:
                 self._closing(fd)
 
 
+class Found(enum.Enum):
+    """What a wait for bytes came to."""
+
+    BYTES = "bytes"
+    NOTHING = "nothing"
+    END = "end"
+
+
+BYTES = Found.BYTES
+NOTHING = Found.NOTHING
+END = Found.END
+
+
 class PipeReader:
-    """The end of a pipe that one thread reads.
+    """The end of a pipe that is read, by one thread at a time.
 
     Args:
         fd: The descriptor, owned from now on.
         wake: What ends a wait.
         pidfd: A descriptor that tells of the end of the process, owned from now on, or -1.
-        ended: Says whether the process has ended, where that shall end the reading.
+        has_exited: Says whether the process has ended, where that shall end the reading.
     """
 
     def __init__(
-        self, fd: int, wake: Wake, pidfd: int = -1, ended: Optional[Callable[[], bool]] = None
+        self, fd: int, wake: Wake, pidfd: int = -1, has_exited: Optional[Callable[[], bool]] = None
     ) -> None:
         self._fd = fd
         self._wake = wake
         self._pidfd = pidfd
-        self._ended = ended
-        self._patience = None if ended is None or pidfd >= 0 else _LOOK * 1000
+        self._has_exited = has_exited
+        self._patience = None if has_exited is None or pidfd >= 0 else _LOOK * 1000
         self._last: Optional[float] = None
         if CAN_POLL:
             self._poll = select.poll()
@@ -79,38 +94,55 @@ class PipeReader:
                 if each >= 0:
                     self._poll.register(each, select.POLLIN)
 
-    def read(self) -> bytes:
-        """Wait for bytes and return them, or ``b""`` at the end.
+    def wait(self, seconds: Optional[float] = None) -> Found:
+        """Wait for bytes (or for the end of file, which is read as ``b""``).
 
-        The end is the end of file, a `Wake`, or a pipe that is silent although its process has ended:
-        then somebody whom the process left behind still holds it.
+        Args:
+            seconds: After which to return ``NOTHING``; ``None`` for any time.
+
+        Returns:
+            ``END`` for a `Wake`, and for a pipe that is silent although its process has ended: then
+            somebody whom the process left behind still holds it.
         """
         if not CAN_POLL:
-            return os.read(self._fd, _CHUNK)
+            return BYTES
         while True:
-            ready = dict(self._poll.poll(self._patience))
+            ready = dict(self._poll.poll(self._patience if seconds is None else seconds * 1000))
             if self._wake.fd in ready:
-                return b""
+                return END
             if self._pidfd in ready:
-                self._process_ended()
+                self._note_exit()
             if self._fd in ready:
-                return b"" if self._is_over() else os.read(self._fd, _CHUNK)
-            if self._last is not None and self._pidfd not in ready:
-                return b""
-            if self._pidfd < 0 and self._ended is not None and self._ended():
-                self._process_ended()
+                return END if self._last is not None and time.monotonic() > self._last else BYTES
+            if seconds is not None:
+                return NOTHING
+            if not ready and self._last is not None:
+                return END
+            if not ready and self._has_exited is not None and self._has_exited():
+                self._note_exit()
 
-    def _process_ended(self) -> None:
-        if self._pidfd >= 0:
-            self._poll.unregister(self._pidfd)
-        self._last = time.monotonic() + _READ_AFTER_EXIT
+    def _note_exit(self) -> None:
+        if self._last is None:
+            self._last = time.monotonic() + _READ_AFTER_EXIT
         self._patience = _SILENT_AFTER_EXIT * 1000
+        try:
+            self._poll.unregister(self._pidfd)
+        except (KeyError, ValueError):
+            pass
 
-    def _is_over(self) -> bool:
-        return self._last is not None and time.monotonic() > self._last
+    def read(self) -> bytes:
+        """Read what is there, ``b""`` at the end of file."""
+        return os.read(self._fd, _CHUNK)
+
+    def read_onto(self, pieces: list[bytes]) -> None:
+        """Read what is there and append it.
+
+        No signal handler can run between the two and lose what was read by raising.
+        """
+        pieces.extend(map(os.read, (self._fd,), (_CHUNK,)))
 
     def close(self) -> None:
-        """Close it. For the thread that reads, or when there is none."""
+        """Close it. For the thread that reads, or when there is none any more."""
         for name in ("_fd", "_pidfd"):
             fd = getattr(self, name)
             if fd >= 0:

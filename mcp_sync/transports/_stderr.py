@@ -8,7 +8,7 @@ import threading
 from collections import deque
 from typing import Any, Callable, Optional
 
-from ._pipes import PipeReader
+from ._pipes import BYTES, PipeReader
 
 logger = logging.getLogger("mcp_sync.stdio")
 
@@ -38,7 +38,7 @@ class StderrTail:
     def drain(self, reader: PipeReader) -> None:
         """Read until the end. The body of a thread."""
         try:
-            while True:
+            while reader.wait() is BYTES:
                 chunk = reader.read()
                 if not chunk:
                     break

@@ -47,6 +47,7 @@ class StdioChannel:
         self._process: Optional[ServerProcess] = None
         self._intake: Optional[Intake] = None
         self._outlet: Optional[Outlet] = None
+        self._reader: Optional[StdoutReader] = None
         self._threads: list[threading.Thread] = []
         self._closed = False
 
@@ -65,13 +66,13 @@ class StdioChannel:
         try:
             errors = spawn(name, "stderr", tail.drain, process.stderr)
             self._threads.append(errors)
-            reading = StdoutReader(process, tail, errors, self.peer, self._settings)
-            self._threads.append(spawn(name, "reader", reading.run, weakref.ref(self._intake)))
+            reader = StdoutReader(process, tail, errors, self.peer, self._settings)
+            self._threads.append(spawn(name, "reader", reader.run, weakref.ref(self._intake)))
         except RuntimeError as error:
             process.end(deadline.within(1.0), grace=False)
             process.wake.set()
             raise ConnectFailed(f"could not start a thread for {self.peer}: {error}") from error
-        self._process = process
+        self._process, self._reader = process, reader
         weakref.finalize(self, process.wake.set).atexit = False
         if self._closed:
             self.close(deadline)
@@ -80,8 +81,10 @@ class StdioChannel:
         """Do nothing: the revision makes no difference to lines."""
 
     def request(self, frame: Frame, call: PendingCall) -> None:
-        """Write a request; the reading thread brings the answer."""
+        """Write a request and look for the answer; the reading thread brings it if it takes longer."""
         self._write(frame, call.deadline, call)
+        if self._reader is not None and self._intake is not None and not call.settled:
+            self._reader.look(call, self._intake)
 
     def send(self, frame: Frame, deadline: Deadline) -> None:
         """Write a notification or a response."""

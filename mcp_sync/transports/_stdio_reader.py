@@ -1,70 +1,159 @@
-"""What the thread does that reads a server's standard output."""
+"""How a server's standard output is read: by one thread for all calls, or by a caller itself."""
 
 from __future__ import annotations
 
 import signal
 import threading
+import time
 import weakref
-from typing import Optional
+from typing import Callable, Optional
 
 from .._concurrency.deadline import Deadline
+from .._concurrency.pending import PendingCall
 from ..errors import ConnectionLost, MCPError, MessageTooLarge
 from ._base import Settings
 from ._duplex import Intake
 from ._lines import LineBuffer
+from ._pipes import BYTES, CAN_POLL, NOTHING
 from ._process import ServerProcess
 from ._stderr import StderrTail
 
 # How long the loss of a server is held back for its exit code and its last words.
 _AWAIT_EXIT = 0.5
 _AWAIT_STDERR = 0.3
+# How long a caller looks for its answer itself, and how long the reading thread then leaves it the turn.
+_LOOK = 0.002
+_LEAVE = 0.02
 
 
 class StdoutReader:
-    """What the reading thread does. It knows the channel's `Intake` only weakly."""
+    """Reads standard output until its end, tells of that, and leaves nothing of the process behind.
+
+    Handing an answer from thread to thread costs about as much as a quick server takes for it. So there
+    is a turn, and who has it reads for all. The reading thread has it while the client is idle, and
+    while several calls are in flight or one takes long. Between calls that follow each other quickly it
+    leaves the turn to the callers, of whom each may look for its own answer for a moment. A caller that
+    finds none rouses the reading thread, which otherwise comes back by itself, so that whatever goes
+    wrong in between costs no more than that moment.
+
+    It knows the channel's `Intake` only weakly: a channel that nobody uses any more must not be kept alive.
+    """
 
     def __init__(
         self,
         process: ServerProcess,
         tail: StderrTail,
-        errors: threading.Thread,
+        stderr_thread: threading.Thread,
         peer: str,
         settings: Settings,
     ) -> None:
         self._process = process
         self._tail = tail
-        self._errors = errors
+        self._stderr_thread = stderr_thread
         self._peer = peer
         self._limit = settings.limits.message_bytes
-        self._timeouts = settings.timeouts
+        self._close_seconds = settings.timeouts.close
         self._lines = LineBuffer(self._limit)
+        # The turn: guards the pipe's end and `_lines`. Its holder waits for the pipe and delivers what
+        # comes. Only the reading thread ever waits for it.
+        self._turn = threading.Lock()
+        self._roused = threading.Event()
+        # Calls whose answers the reading thread is to bring. Changed without a lock: a mistake delays
+        # the reading thread for a moment, no more.
+        self._others: list[PendingCall] = []
+        self._looks = 0
+
+    # --- on the thread of a call -----------------------------------------------------------------
+
+    def look(self, call: PendingCall, intake: Intake) -> None:
+        """Read for a moment, if it is this thread's turn: the answer may come at once."""
+        self._looks += 1
+        if self._others or not CAN_POLL or not self._turn.acquire(False):
+            self._leave_to_reader(call)
+            return
+        try:
+            until = time.monotonic() + _LOOK
+            # What a signal handler raises here, and what the engine does, is for this thread.
+            while not call.settled and self._read(intake.take, _LOOK) and time.monotonic() < until:
+                pass
+        finally:
+            self._turn.release()
+            if self._others or not call.settled:
+                self._leave_to_reader(call)
+
+    def _leave_to_reader(self, call: PendingCall) -> None:
+        if not call.settled:
+            self._others.append(call)
+        self._roused.set()
+
+    # --- on the reading thread -------------------------------------------------------------------
 
     def run(self, intake: weakref.ref[Intake]) -> None:
-        """Read until the end, tell of it, and leave nothing of the process behind."""
+        """Read until the end. The body of the reading thread."""
         process = self._process
         try:
             self._pump(intake)
+            # The turn is kept: nobody may look at a descriptor that is closed.
             process.stdout.close()
             receiver = intake()
             if receiver is not None and not process.ending:
                 receiver.lose(self._loss(receiver.skipped))
             del receiver
         finally:
-            process.end(Deadline(self._timeouts.close), grace=not self._lines.overflown)
+            process.end(Deadline(self._close_seconds), grace=not self._lines.overflown)
             process.wake.set()
 
     def _pump(self, intake: weakref.ref[Intake]) -> None:
-        read, lines = self._process.stdout.read, self._lines
-        while True:
-            chunk = read()
+        def deliver(line: bytes) -> None:
             receiver = intake()
-            if receiver is None:
-                return
-            for line in lines.feed(chunk) if chunk else [lines.rest()]:
-                receiver.take(line)
-            if not chunk or lines.overflown:
-                return
-            del receiver
+            if receiver is not None:
+                receiver.deliver(line)
+
+        self._turn.acquire()
+        while self._read(deliver, None):
+            if self._others and not self._has_calls():
+                self._turn.release()
+                self._stand_back()
+                self._turn.acquire()
+
+    def _has_calls(self) -> bool:
+        self._others[:] = [call for call in self._others if not call.settled]
+        return bool(self._others)
+
+    def _stand_back(self) -> None:
+        looks = -1
+        while looks != self._looks:
+            looks = self._looks
+            self._roused.clear()
+            # Looked at after the clearing, so that a call that came before it is not missed.
+            if self._has_calls() or self._roused.wait(_LEAVE):
+                break
+
+    # --- by turns --------------------------------------------------------------------------------
+
+    def _read(self, take: Callable[[bytes], None], seconds: Optional[float]) -> bool:
+        """Read once and deliver the messages that are complete; return ``False`` at the end."""
+        lines, stdout = self._lines, self._process.stdout
+        # Something is left only where a signal handler has raised in the midst of it.
+        self._deliver(take)
+        if lines.ended:
+            return False
+        found = stdout.wait(seconds)
+        if found is BYTES:
+            stdout.read_onto(lines.pieces)
+            self._deliver(take)
+            return not lines.ended
+        return found is NOTHING
+
+    def _deliver(self, take: Callable[[bytes], None]) -> None:
+        lines = self._lines
+        line = lines.head()
+        while line is not None:
+            take(line)
+            lines.drop()
+            line = lines.head()
+
+    # --- at the end ------------------------------------------------------------------------------
 
     def _loss(self, skipped: list[str]) -> MCPError:
         if self._lines.overflown:
@@ -73,7 +162,7 @@ class StdoutReader:
                 limit=self._limit,
             )
         returncode = self._process.wait(_AWAIT_EXIT)
-        self._errors.join(_AWAIT_STDERR)
+        self._stderr_thread.join(_AWAIT_STDERR)
         tail = self._tail.text()
         text = f"{self._peer} {_how_it_ended(returncode)}"
         if tail:
