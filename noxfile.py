@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import fcntl
 import os
 import re
 from pathlib import Path
@@ -34,13 +35,20 @@ def _floors() -> list[str]:
     return [f"{name}=={version}" for name, version in found]
 
 
+def _install(session: nox.Session, *options: str) -> None:
+    """Install the project, one session at a time: setuptools writes into the source tree."""
+    with open(Path(session.cache_dir) / "install.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        session.install("-e", ".[dev]", *options)
+
+
 _prefer_pyenv()
 
 
 @nox.session(python=PYTHONS)
 def tests(session: nox.Session) -> None:
     """Run the tests."""
-    session.install("-e", ".[dev]")
+    _install(session)
     session.run("python", "-m", "pytest", "-q", *session.posargs)
 
 
@@ -49,7 +57,7 @@ def lowest(session: nox.Session) -> None:
     """Run the tests with the oldest dependencies that setup.cfg admits."""
     constraints = Path(session.create_tmp()) / "floors.txt"
     constraints.write_text("\n".join(_floors()) + "\n")
-    session.install("-e", ".[dev]", "-c", str(constraints))
+    _install(session, "-c", str(constraints))
     session.run("python", "-m", "pip", "list")
     session.run("python", "-m", "pytest", "-q", *session.posargs)
 
@@ -64,5 +72,5 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """Check the types."""
-    session.install("-e", ".[dev]")
+    _install(session)
     session.run("mypy")
