@@ -74,6 +74,7 @@ class Connection:
         era: The revision in use; set when the negotiation is done, and replaced as a whole.
         error: Why the connection is dead, ``None`` while it lives.
         server_info: The server's ``Implementation`` as it came.
+        rubbish: The last few things that came and were no messages, for the error if nothing else comes.
     """
 
     era: Era
@@ -90,6 +91,7 @@ class Connection:
         self._calls: dict[int, PendingCall] = {}
         self._serving: set[Union[str, int]] = set()
         self._odd_ids_seen = False
+        self.rubbish: deque[str] = deque(maxlen=3)
         # Guards `error` together with entries into `_calls`, so that no call misses the loss. No I/O.
         self._lock = threading.Lock()
 
@@ -336,6 +338,8 @@ class Connection:
     def report(self, error: Exception) -> None:
         """Pass on a fault that concerns no single call."""
         logger.debug("%s: %s", self.channel.peer, error)
+        if isinstance(error, InvalidMessage):
+            self.rubbish.append(error.excerpt)
         self._router.report(error)
 
     def lost(self, error: MCPError) -> None:

@@ -216,8 +216,7 @@ class Opener:
 
     def _too_late(self) -> CallTimeout:
         bound = self._deadline.timeout
-        return CallTimeout(
-            f"{self.connection.channel.peer} was not ready within {bound or 0:g} s",
-            timeout=bound,
-            request_sent=False,
-        )
+        text = f"{self.connection.channel.peer} was not ready within {bound or 0:g} s"
+        if self.connection.rubbish:
+            text += "; it sent what is no message: " + ", ".join(map(repr, self.connection.rubbish))
+        return CallTimeout(text, timeout=bound, request_sent=False)
