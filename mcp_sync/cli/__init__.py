@@ -12,12 +12,13 @@ _NEEDED = ("click", "rich")
 
 def main() -> None:
     """Run the command line and exit with the code that tells what came of it."""
-    try:
-        from ._app import run
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in _NEEDED:
-            raise
-        hint = "mcp-sync needs click and rich; install them by: pip install 'mcp-sync-client[cli]'"
-        print(hint, file=sys.stderr)
+    from importlib.util import find_spec
+
+    missing = [name for name in _NEEDED if find_spec(name) is None]
+    if missing:
+        what = " and ".join(missing)
+        print(f"mcp-sync needs {what}; install by: pip install 'mcp-sync-client[cli]'", file=sys.stderr)
         sys.exit(2)
+    from ._app import run
+
     run()

@@ -1,0 +1,246 @@
+"""The arguments of a tool, as they are typed on a command line.
+
+==============  ============================================================================
+``key=value``   a value of the type that the tool's input schema asks for; without one a string
+``key:=json``   any JSON value
+``key=@path``   the text of a file, typed as ``key=value`` is
+``-``           an object of arguments as JSON from standard input
+==============  ============================================================================
+
+Where the schema admits a string, a value stays the string that was typed. A list is typed as JSON, or as
+one ``key=value`` for each item. Other words win over what standard input says.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Callable, Optional
+
+import click
+
+_TRUE = ("true", "yes", "on", "1")
+_FALSE = ("false", "no", "off", "0")
+_INTEGER = re.compile(r"[+-]?\d+")
+_MAX_REFS = 20
+# In which order the types of a schema are tried: an array would take any text as its only item.
+_ORDER = ("null", "integer", "number", "boolean", "object", "array")
+
+
+@dataclass(frozen=True)
+class Given:
+    """One argument as it was typed.
+
+    Attributes:
+        key: Its name.
+        text: What stands behind the sign, or in the file.
+        is_json: Whether that is JSON, whatever the schema says.
+    """
+
+    key: str
+    text: str
+    is_json: bool = False
+
+
+@dataclass(frozen=True)
+class GivenArguments:
+    """All arguments of a call, not typed yet.
+
+    Attributes:
+        base: The object from standard input.
+        words: The others, in order.
+    """
+
+    base: Mapping[str, Any]
+    words: tuple[Given, ...]
+
+    @property
+    def needs_schema(self) -> bool:
+        """Whether the schema of the tool makes a difference."""
+        return any(not word.is_json for word in self.words)
+
+    def typed(self, schema: Optional[Mapping[str, Any]]) -> dict[str, Any]:
+        """Return the arguments as the tool gets them.
+
+        Args:
+            schema: The tool's input schema, ``None`` if it is not known.
+
+        Raises:
+            click.UsageError: A text cannot be what the schema asks for, or a key was given twice.
+        """
+        root = schema or {}
+        arguments = dict(self.base)
+        seen: set[str] = set()
+        for word in self.words:
+            value = _json(word) if word.is_json else _typed(word, _property(root, word.key), root)
+            if word.key not in seen:
+                arguments[word.key] = value
+            elif isinstance(value, list) and isinstance(arguments[word.key], list):
+                arguments[word.key] = arguments[word.key] + value
+            else:
+                raise click.UsageError(f"{word.key} is given twice")
+            seen.add(word.key)
+        return arguments
+
+
+def read_arguments(words: Sequence[str], read_stdin: Callable[[], str]) -> GivenArguments:
+    """Take the words of a command line apart.
+
+    Args:
+        words: What stands behind the tool's name.
+        read_stdin: Returns the whole standard input.
+
+    Raises:
+        click.UsageError: A word has none of the forms, or a file cannot be read.
+    """
+    base: Mapping[str, Any] = {}
+    given = []
+    for word in words:
+        if word == "-":
+            base = _object(read_stdin())
+        else:
+            given.append(_given(word))
+    return GivenArguments(base, tuple(given))
+
+
+def _given(word: str) -> Given:
+    key, sign, text = word.partition("=")
+    is_json = key.endswith(":")
+    key = key[:-1] if is_json else key
+    if not sign or not key:
+        raise click.UsageError(f"{word!r} is no argument: write key=value, key:=json, key=@file or -")
+    if text.startswith("@"):
+        return Given(key, _file(key, text[1:]), is_json)
+    return Given(key, text, is_json)
+
+
+def _file(key: str, path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
+        raise click.UsageError(f"{key}: cannot read {path}: {reason}") from error
+
+
+def _object(text: str) -> Mapping[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise click.UsageError(f"standard input is no JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise click.UsageError("standard input must hold a JSON object, the arguments by their names")
+    return value
+
+
+def _json(word: Given) -> Any:
+    try:
+        return json.loads(word.text, parse_constant=_no_constant)
+    except ValueError as error:
+        raise click.UsageError(f"{word.key}: {word.text!r} is no JSON: {error}") from error
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON value")
+
+
+# --- by the schema ----------------------------------------------------------------------------------------
+
+
+def _property(root: Mapping[str, Any], key: str) -> Any:
+    properties = root.get("properties")
+    if isinstance(properties, Mapping) and key in properties:
+        return properties[key]
+    return root.get("additionalProperties")
+
+
+def _typed(word: Given, schema: Any, root: Mapping[str, Any]) -> Any:
+    """Turn a text into a value that the schema admits."""
+    alternatives = _alternatives(schema, root)
+    for values in (each["enum"] for each in alternatives if isinstance(each.get("enum"), list)):
+        chosen = _choice(word.text, values)
+        if chosen:
+            return chosen[0]
+    kinds = {kind for each in alternatives for kind in _kinds(each)}
+    if not kinds or "string" in kinds:
+        return word.text
+    for kind in filter(kinds.__contains__, _ORDER):
+        items = next((each.get("items") for each in alternatives if "array" in _kinds(each)), None)
+        value = _parsed(word, kind, items, root)
+        if value is not _NO:
+            return value
+    raise click.UsageError(f"{word.key}: {word.text!r} is not of type {' or '.join(sorted(kinds))}")
+
+
+def _alternatives(schema: Any, root: Mapping[str, Any], depth: int = 0) -> list[Mapping[str, Any]]:
+    """Return the schemas of which a value has to match one, with local references followed."""
+    if not isinstance(schema, Mapping) or depth > _MAX_REFS:
+        return []
+    reference = schema.get("$ref")
+    if isinstance(reference, str):
+        return _alternatives(_resolve(reference, root), root, depth + 1)
+    for word in ("anyOf", "oneOf", "allOf"):
+        if isinstance(schema.get(word), list) and "type" not in schema:
+            return [found for each in schema[word] for found in _alternatives(each, root, depth + 1)]
+    return [schema]
+
+
+def _resolve(reference: str, root: Mapping[str, Any]) -> Any:
+    found: Any = root
+    for part in reference.lstrip("#").strip("/").split("/"):
+        part = part.replace("~1", "/").replace("~0", "~")
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return found if reference.startswith("#/") else None
+
+
+def _kinds(schema: Mapping[str, Any]) -> list[str]:
+    kind = schema.get("type")
+    if isinstance(kind, str):
+        return [kind]
+    if isinstance(kind, list):
+        return [each for each in kind if isinstance(each, str)]
+    return []
+
+
+def _choice(text: str, values: Sequence[Any]) -> list[Any]:
+    """Return, in a list, the value of an ``enum`` that was typed; nothing if it is none of them."""
+    return [value for value in values if value == text or _as_typed(value) == text][:1]
+
+
+def _as_typed(value: Any) -> Optional[str]:
+    return None if isinstance(value, str) else json.dumps(value)
+
+
+_NO = object()
+
+
+def _parsed(word: Given, kind: str, items: Any, root: Mapping[str, Any]) -> Any:
+    """Return the text as a value of one JSON type, `_NO` if it is none."""
+    text = word.text.strip()
+    if kind == "boolean":
+        lower = text.lower()
+        return lower in _TRUE if lower in _TRUE + _FALSE else _NO
+    if kind == "null":
+        return None if text in ("null", "") else _NO
+    if kind in ("integer", "number"):
+        return _number(text, kind == "integer")
+    if text.startswith("{" if kind == "object" else "["):
+        return _json(word)
+    return [_typed(word, items, root)] if kind == "array" else _NO
+
+
+def _number(text: str, whole: bool) -> Any:
+    try:
+        value: float = int(text) if _INTEGER.fullmatch(text) else float(text)
+    except ValueError:
+        return _NO
+    if isinstance(value, int):
+        return value
+    if not math.isfinite(value) or "_" in text:
+        return _NO
+    if whole:
+        return int(value) if value.is_integer() else _NO
+    return value

@@ -1,0 +1,123 @@
+"""How the command line ends: exit codes by kind of failure, and how a failure is told."""
+
+from __future__ import annotations
+
+import enum
+import json
+from typing import Any, Optional
+
+import click
+
+from .. import errors
+from ._show import clean
+
+
+class ExitCode(enum.IntEnum):
+    """The exit codes; a public promise to scripts."""
+
+    OK = 0
+    TOOL = 1
+    USAGE = 2
+    CONNECTION = 3
+    TIMEOUT = 4
+    PROTOCOL = 5
+    AUTH = 6
+    BUG = 70
+    INTERRUPTED = 130
+    BROKEN_PIPE = 141
+
+
+MEANINGS = {
+    ExitCode.OK: "all went well",
+    ExitCode.TOOL: "the tool reported an error",
+    ExitCode.USAGE: "wrong use: a bad option, argument or target",
+    ExitCode.CONNECTION: "no connection, or it was lost; an HTTP status that is no success",
+    ExitCode.TIMEOUT: "not within the time",
+    ExitCode.PROTOCOL: "the server answered with an error, or broke the rules of the protocol",
+    ExitCode.AUTH: "not authorized: HTTP status 401 or 403, or authorization failed",
+    ExitCode.INTERRUPTED: "interrupted by Ctrl-C",
+}
+
+_BY_CLASS: tuple[tuple[type[BaseException], ExitCode], ...] = (
+    (click.ClickException, ExitCode.USAGE),
+    (click.Abort, ExitCode.INTERRUPTED),
+    (KeyboardInterrupt, ExitCode.INTERRUPTED),
+    (BrokenPipeError, ExitCode.BROKEN_PIPE),
+    (errors.ToolFailed, ExitCode.TOOL),
+    (errors.UsageError, ExitCode.USAGE),
+    (errors.AuthError, ExitCode.AUTH),
+    (errors.CallTimeout, ExitCode.TIMEOUT),
+    (errors.TransportError, ExitCode.CONNECTION),
+    (errors.MCPError, ExitCode.PROTOCOL),
+)
+
+# What an error may bring beside its message, as it is named in JSON.
+_DETAILS = ("code", "data", "status", "retry_after", "request_sent", "returncode", "stderr_tail", "timeout")
+
+
+def exit_code(error: BaseException) -> ExitCode:
+    """Return the exit code for what ended a command."""
+    if getattr(error, "status", None) in (401, 403):
+        return ExitCode.AUTH
+    return next((code for kind, code in _BY_CLASS if isinstance(error, kind)), ExitCode.BUG)
+
+
+def report(error: BaseException, as_json: bool) -> None:
+    """Tell on standard error what went wrong.
+
+    Args:
+        error: What ended the command.
+        as_json: In one line of JSON, for programs.
+    """
+    code = exit_code(error)
+    if code is ExitCode.BROKEN_PIPE:
+        return
+    if as_json:
+        click.echo(json.dumps({"error": _as_dict(error, code)}), err=True)
+    elif isinstance(error, click.ClickException):
+        error.show()
+    elif code is ExitCode.INTERRUPTED:
+        click.echo("mcp-sync: interrupted", err=True)
+    else:
+        click.echo(f"mcp-sync: {clean(_message(error))}", err=True)
+        tail = getattr(error, "stderr_tail", "")
+        if tail:
+            click.echo("The last words of the server on standard error:", err=True)
+            click.echo(clean(_indented(tail)), err=True)
+
+
+def _message(error: BaseException) -> str:
+    if isinstance(error, click.ClickException):
+        return error.format_message()
+    if isinstance(error, errors.RemoteError):
+        return f"the server answered with an error: {error}"
+    if isinstance(error, (KeyboardInterrupt, click.Abort)):
+        return "interrupted"
+    return str(error) or type(error).__name__
+
+
+def _as_dict(error: BaseException, code: ExitCode) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "kind": code.name.lower(),
+        "exit_code": int(code),
+        "type": type(error).__name__,
+        "message": error.message if isinstance(error, errors.RemoteError) else _message(error),
+    }
+    if isinstance(error, errors.MCPError):
+        for name in _DETAILS:
+            value = getattr(error, name, None)
+            if value is not None and value != "":
+                told[name] = _plain(value)
+    return told
+
+
+def _plain(value: Any) -> Optional[Any]:
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError):
+        return repr(value)
+    return value
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.rstrip().splitlines())

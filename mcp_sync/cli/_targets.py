@@ -1,0 +1,148 @@
+"""From what was typed to a client: the server, and the options that all commands share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Callable, Optional, Union
+from urllib.parse import urlsplit
+
+import click
+
+from .. import Client, Stdio, StreamableHTTP
+from .._protocol.negotiation import AUTO, LEGACY
+from .._protocol.versions import TRAITS
+from ..handlers import ElicitationCallback
+
+Target = Union[Stdio, StreamableHTTP]
+MODES = (AUTO, LEGACY, *TRAITS)
+
+
+@dataclass(frozen=True)
+class CommonOptions:
+    """What every command that talks to a server is told.
+
+    Attributes:
+        as_json: Print JSON.
+        timeout: Seconds for the whole command, ``None`` for the bounds of the library.
+        headers: HTTP headers as they were typed.
+        mode: The mode of the client.
+        command: What stands behind ``--``, ``None`` if there is no ``--``.
+    """
+
+    as_json: bool = False
+    timeout: Optional[float] = None
+    headers: tuple[str, ...] = ()
+    mode: str = AUTO
+    command: Optional[list[str]] = None
+
+
+class Budget:
+    """The time that is left for a whole command.
+
+    Args:
+        seconds: All of it, ``None`` for the bounds of the library.
+    """
+
+    def __init__(self, seconds: Optional[float]) -> None:
+        self._end = None if seconds is None else time.monotonic() + seconds
+
+    def left(self) -> dict[str, Any]:
+        """Return the ``timeout`` for the next call, as keyword arguments."""
+        if self._end is None:
+            return {}
+        return {"timeout": max(0.0, self._end - time.monotonic())}
+
+
+def common_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the shared options to a command, which gets them as its first argument."""
+
+    def with_options(
+        as_json: bool, timeout: Optional[float], headers: tuple[str, ...], mode: str, **rest: Any
+    ) -> Any:
+        command = click.get_current_context().obj
+        return function(CommonOptions(as_json, timeout, headers, mode, command), **rest)
+
+    with_options.__name__ = function.__name__
+    with_options.__doc__ = function.__doc__
+    decorators = (
+        click.option(
+            "--json",
+            "as_json",
+            is_flag=True,
+            help="Print one JSON document; an error is one JSON line on standard error.",
+        ),
+        click.option(
+            "--timeout",
+            type=click.FloatRange(min=0, min_open=True),
+            metavar="SECONDS",
+            help="For the whole command. Default: 30 s to open, 60 s of silence, 30 minutes in all.",
+        ),
+        click.option(
+            "--header",
+            "headers",
+            multiple=True,
+            metavar="NAME:VALUE",
+            help="An HTTP header for every request; may be given several times.",
+        ),
+        click.option(
+            "--mode",
+            type=click.Choice(MODES),
+            default=AUTO,
+            metavar="MODE",
+            help=f"The protocol revision: {', '.join(TRAITS)}; legacy: the newest with a handshake; "
+            "auto (default): whatever the server speaks.",
+        ),
+    )
+    decorated: Callable[..., Any] = with_options
+    for decorator in reversed(decorators):
+        decorated = decorator(decorated)
+    return decorated
+
+
+def split_target(
+    words: Sequence[str], command: Optional[Sequence[str]], headers: Sequence[str] = ()
+) -> tuple[Target, list[str]]:
+    """Return the server that was named, and the words that are left.
+
+    Args:
+        words: The arguments of the command.
+        command: What stands behind ``--``, ``None`` if there is no ``--``.
+        headers: HTTP headers as they were typed.
+
+    Raises:
+        click.UsageError: Nothing names a server, or it cannot be one.
+    """
+    if command is not None:
+        if not command:
+            raise click.UsageError("there is no command behind --")
+        if headers:
+            raise click.UsageError("--header needs a URL")
+        # Typed into a shell, a command is expected to see the shell's environment.
+        return Stdio(command[0], tuple(command[1:]), inherit_env="all"), list(words)
+    if not words:
+        raise click.UsageError("name a server: a URL, or a command behind --")
+    return _url_target(words[0], headers), list(words[1:])
+
+
+def _url_target(word: str, headers: Sequence[str]) -> StreamableHTTP:
+    if urlsplit(word).scheme.lower() not in ("http", "https"):
+        raise click.UsageError(
+            f"{word!r} is no http:// or https:// URL; a server that is to be started goes behind --"
+        )
+    return StreamableHTTP(word, headers=dict(map(_header, headers)) or None)
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition(":")
+    if not sign or not name.strip():
+        raise click.UsageError("a header is written NAME:VALUE")
+    return name.strip(), value.strip()
+
+
+def make_client(
+    target: Target, mode: str = AUTO, elicitation: Optional[ElicitationCallback] = None
+) -> Client:
+    """Make the client of a command; it is not open yet."""
+    return Client(target, mode=mode, elicitation_callback=elicitation, name="cli")
