@@ -158,7 +158,7 @@ def call(options: CommonOptions, words: tuple[str, ...]) -> int:
     if not rest:
         raise click.UsageError("name a tool")
     name = rest[0]
-    given = read_arguments(rest[1:], lambda: click.get_text_stream("stdin").read())
+    given = read_arguments(rest[1:])
     result = _call(target, name, given, options)
     if options.as_json:
         _show.echo_json(result.to_wire())

@@ -16,9 +16,10 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Callable, Optional
+from typing import Any, Optional
 
 import click
 
@@ -86,21 +87,20 @@ class GivenArguments:
         return arguments
 
 
-def read_arguments(words: Sequence[str], read_stdin: Callable[[], str]) -> GivenArguments:
+def read_arguments(words: Sequence[str]) -> GivenArguments:
     """Take the words of a command line apart.
 
     Args:
         words: What stands behind the tool's name.
-        read_stdin: Returns the whole standard input.
 
     Raises:
-        click.UsageError: A word has none of the forms, or a file cannot be read.
+        click.UsageError: A word has none of the forms, or a file or standard input cannot be read.
     """
     base: Mapping[str, Any] = {}
     given = []
     for word in words:
         if word == "-":
-            base = _object(read_stdin())
+            base = _standard_input()
         else:
             given.append(_given(word))
     return GivenArguments(base, tuple(given))
@@ -126,9 +126,9 @@ def _file(key: str, path: str) -> str:
         raise click.UsageError(f"{key}: cannot read {path}: {reason}") from error
 
 
-def _object(text: str) -> Mapping[str, Any]:
+def _standard_input() -> Mapping[str, Any]:
     try:
-        value = json.loads(text)
+        value = json.loads("" if sys.stdin is None else sys.stdin.read())
     except ValueError as error:
         raise click.UsageError(f"standard input is no JSON: {error}") from error
     if not isinstance(value, dict):
