@@ -34,8 +34,9 @@ def child_environment(env: Optional[Mapping[str, str]], inherit: str) -> dict[st
         result = dict(os.environ)
     elif inherit == "base":
         names = _WINDOWS_BASE if windows else _POSIX_BASE
-        # A value that starts so is a function that an old bash exported: code, not data.
-        result = {name: os.environ[name] for name in names if not os.environ.get(name, "()").startswith("()")}
+        values = {name: os.environ[name] for name in names if name in os.environ}
+        # What starts so is a function that an old bash has exported: code, not data.
+        result = {name: value for name, value in values.items() if not value.startswith("()")}
     if windows and inherit != "none":
         # A Python child writes in the code page of the system otherwise.
         result.setdefault("PYTHONUTF8", "1")

@@ -29,7 +29,7 @@ def shown_command(command: Sequence[str], length: int = 0) -> str:
             continue
         secret_next = _OPTION.fullmatch(part) is not None
         shown.append(shlex.quote(_masked(part)).replace(f"'{_MASK}'", _MASK))
-    text = " ".join(shown)
+    text = " ".join(" ".join(shown).split())
     return text if not length or len(text) <= length else f"{text[: length - 3]}..."
 
 

@@ -24,8 +24,8 @@ _CHUNK = 64 * 1024
 _LOOK = 0.5
 # A pipe that somebody else still holds open after the process has ended: how long it may be silent, and
 # how long it is read at all.
-_SILENT_AFTER_EXIT = 0.2
-_READ_AFTER_EXIT = 1.0
+_SILENT = 0.2
+_READ_ON = 1.0
 
 
 class Wake:
@@ -35,25 +35,23 @@ class Wake:
     drops the object: then nobody can be about to use them.
     """
 
-    __slots__ = ("__weakref__", "_closing", "_in", "fd")
+    __slots__ = ("__weakref__", "_close", "_in", "_owner", "fd")
 
     def __init__(self) -> None:
-        self._closing = os.close
+        self._close = os.close
+        self._owner = os.getpid()
         self.fd, self._in = os.pipe()
-        os.set_blocking(self._in, False) if CAN_POLL else None
 
     def set(self) -> None:
-        """Wake them; later polls return at once."""
-        try:
+        """Wake them; later polls return at once. In a forked child: leave the parent's threads alone."""
+        if os.getpid() == self._owner:
             os.write(self._in, b"\0")
-        except OSError:
-            pass
 
     def __del__(self) -> None:
         for name in ("fd", "_in"):
             fd = getattr(self, name, -1)
             if fd >= 0:
-                self._closing(fd)
+                self._close(fd)
 
 
 class Found(enum.Enum):
@@ -83,7 +81,8 @@ class PipeReader:
         self, fd: int, wake: Wake, pidfd: int = -1, has_exited: Optional[Callable[[], bool]] = None
     ) -> None:
         self._fd = fd
-        self._wake = wake
+        self._wake: Optional[Wake] = wake
+        self._wake_fd = wake.fd
         self._pidfd = pidfd
         self._has_exited = has_exited
         self._patience = None if has_exited is None or pidfd >= 0 else _LOOK * 1000
@@ -101,30 +100,32 @@ class PipeReader:
             seconds: After which to return ``NOTHING``; ``None`` for any time.
 
         Returns:
-            ``END`` for a `Wake`, and for a pipe that is silent although its process has ended: then
-            somebody whom the process left behind still holds it.
+            ``END`` once a `Wake` is set and nothing is left to be read, and for a pipe that is silent
+            although its process has ended: then somebody whom the process left behind still holds it.
         """
         if not CAN_POLL:
             return BYTES
         while True:
             ready = dict(self._poll.poll(self._patience if seconds is None else seconds * 1000))
-            if self._wake.fd in ready:
-                return END
-            if self._pidfd in ready:
-                self._note_exit()
+            woken = self._wake_fd in ready
+            if woken or self._pidfd in ready:
+                self._near_end()
             if self._fd in ready:
                 return END if self._last is not None and time.monotonic() > self._last else BYTES
+            if woken:
+                return END
             if seconds is not None:
                 return NOTHING
             if not ready and self._last is not None:
                 return END
             if not ready and self._has_exited is not None and self._has_exited():
-                self._note_exit()
+                self._near_end()
 
-    def _note_exit(self) -> None:
+    def _near_end(self) -> None:
+        """Read on what is there already, but not what somebody else may write for ever."""
         if self._last is None:
-            self._last = time.monotonic() + _READ_AFTER_EXIT
-        self._patience = _SILENT_AFTER_EXIT * 1000
+            self._last = time.monotonic() + _READ_ON
+        self._patience = _SILENT * 1000
         try:
             self._poll.unregister(self._pidfd)
         except (KeyError, ValueError):
@@ -148,6 +149,7 @@ class PipeReader:
             if fd >= 0:
                 setattr(self, name, -1)
                 os.close(fd)
+        self._wake = self._has_exited = None
 
 
 class PipeWriter:

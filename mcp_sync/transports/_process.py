@@ -40,6 +40,7 @@ class ServerProcess:
         ConnectFailed: It cannot be started.
 
     Attributes:
+        owner: The id of the process that has started it.
         pid: Its process id, which is also that of its group.
         stdin, stdout, stderr: Our ends of its pipes. The readers belong to the threads that read.
         wake: Ends the reading of both pipes.
@@ -49,7 +50,7 @@ class ServerProcess:
     def __init__(self, command: Sequence[str], env: Mapping[str, str], cwd: Optional[str]) -> None:
         self.ending = False
         self._alone = False
-        self._owner = os.getpid()
+        self.owner = os.getpid()
         self.wake = Wake()
         self._popen, stdin, stdout, stderr = launch(command, env, cwd)
         self.pid = self._popen.pid
@@ -129,6 +130,8 @@ def _pidfd(pid: int) -> int:
 
 
 def _end(processes: list[ServerProcess], deadline: Deadline, grace: bool = True) -> None:
+    # A forked child knows the servers of its parent, which are not its to end.
+    processes = [process for process in processes if process.owner == os.getpid()]
     left = deadline.remaining()
     budget = _END_SECONDS if left is None else left
     for process in processes:
@@ -164,8 +167,7 @@ def _await(
 
 def _end_all() -> None:
     """At the end of the interpreter: end the servers that nobody has closed."""
-    here = os.getpid()
-    _end([process for process in list(_running) if process._owner == here], Deadline(_AT_EXIT_SECONDS))
+    _end(list(_running), Deadline(_AT_EXIT_SECONDS))
 
 
 atexit.register(_end_all)

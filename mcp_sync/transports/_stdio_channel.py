@@ -6,6 +6,7 @@ import logging
 import select
 import threading
 import weakref
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Optional
 
 from .._concurrency.deadline import Deadline
@@ -31,6 +32,18 @@ _POSTABLE = getattr(select, "PIPE_BUF", 512) if CAN_POLL else 0
 _PEER_LENGTH = 80
 # How long a writer into a broken pipe waits for the reader to find out why.
 _AWAIT_CAUSE = 1.0
+_UNDO = 1.0
+
+
+@dataclass(frozen=True)
+class _Server:
+    """A started process with everything that serves it."""
+
+    process: ServerProcess
+    intake: Intake
+    outlet: Outlet
+    reader: StdoutReader
+    threads: tuple[threading.Thread, ...]
 
 
 class StdioChannel:
@@ -44,11 +57,7 @@ class StdioChannel:
         self._target = target
         self._settings = settings
         self.peer = shown_command((target.command, *target.args), _PEER_LENGTH)
-        self._process: Optional[ServerProcess] = None
-        self._intake: Optional[Intake] = None
-        self._outlet: Optional[Outlet] = None
-        self._reader: Optional[StdoutReader] = None
-        self._threads: list[threading.Thread] = []
+        self._server: Optional[_Server] = None
         self._closed = False
 
     def start(self, inbound: Inbound, deadline: Deadline) -> None:
@@ -57,34 +66,41 @@ class StdioChannel:
         Raises:
             ConnectFailed: The command cannot be started.
         """
-        target, name = self._target, self._settings.name
+        target = self._target
         env = child_environment(target.env, target.inherit_env)
         process = ServerProcess((target.command, *target.args), env, target.cwd)
-        self._intake = Intake(inbound, self.peer, logger)
-        self._outlet = Outlet(process.stdin, self.peer)
-        tail = StderrTail(target.stderr, self._settings.limits.stderr_lines)
-        try:
-            errors = spawn(name, "stderr", tail.drain, process.stderr)
-            self._threads.append(errors)
-            reader = StdoutReader(process, tail, errors, self.peer, self._settings)
-            self._threads.append(spawn(name, "reader", reader.run, weakref.ref(self._intake)))
-        except RuntimeError as error:
-            process.end(deadline.within(1.0), grace=False)
-            process.wake.set()
-            raise ConnectFailed(f"could not start a thread for {self.peer}: {error}") from error
-        self._process, self._reader = process, reader
-        weakref.finalize(self, process.wake.set).atexit = False
+        self._server = self._serve(process, Intake(inbound, self.peer, logger))
+        # The readers end the process then; whoever collects the garbage waits for nothing.
+        self._finalizer = weakref.finalize(self, process.wake.set)
+        self._finalizer.atexit = False
         if self._closed:
             self.close(deadline)
+
+    def _serve(self, process: ServerProcess, intake: Intake) -> _Server:
+        name = self._settings.name
+        tail = StderrTail(self._target.stderr, self._settings.limits.stderr_lines)
+        threads: list[threading.Thread] = []
+        try:
+            threads.append(spawn(name, "stderr", tail.drain, process.stderr))
+            reader = StdoutReader(process, tail, threads[0], self.peer, self._settings)
+            threads.append(spawn(name, "reader", reader.run, weakref.ref(intake)))
+        except RuntimeError as error:
+            process.end(Deadline(_UNDO), grace=False)
+            process.wake.set()
+            process.stdout.close()
+            if not threads:
+                process.stderr.close()
+            raise ConnectFailed(f"there is no thread to be had for {self.peer}: {error}") from error
+        return _Server(process, intake, Outlet(process.stdin, self.peer), reader, tuple(threads))
 
     def configure(self, wire: Wire) -> None:
         """Do nothing: the revision makes no difference to lines."""
 
     def request(self, frame: Frame, call: PendingCall) -> None:
         """Write a request and look for the answer; the reading thread brings it if it takes longer."""
-        self._write(frame, call.deadline, call)
-        if self._reader is not None and self._intake is not None and not call.settled:
-            self._reader.look(call, self._intake)
+        server = self._write(frame, call.deadline, call)
+        if not call.settled:
+            server.reader.look(call, server.intake)
 
     def send(self, frame: Frame, deadline: Deadline) -> None:
         """Write a notification or a response."""
@@ -92,49 +108,57 @@ class StdioChannel:
 
     def post(self, frame: Frame) -> bool:
         """Write a small message, unless somebody else is writing or the pipe is full."""
-        return self._outlet is not None and self._outlet.post(frame.body + b"\n", _POSTABLE)
+        server = self._server
+        return server is not None and server.outlet.post(frame.body + b"\n", _POSTABLE)
 
-    def _write(self, frame: Frame, deadline: Deadline, call: Optional[PendingCall]) -> None:
-        outlet = self._outlet
-        if outlet is None:
-            raise ConnectionLost(f"{self.peer} is not running", request_sent=False)
+    def _write(self, frame: Frame, deadline: Deadline, call: Optional[PendingCall]) -> _Server:
+        server = self._server
+        if server is None:
+            text = f"{self.peer} {'is closed' if self._closed else 'was not started'}"
+            raise ConnectionLost(text, request_sent=False)
         try:
-            outlet.write(frame.body + b"\n", deadline, call)
+            server.outlet.write(frame.body + b"\n", deadline, call)
         except TimeoutError:
             raise
         except OSError as error:
-            self._broken(error, deadline, call)
+            self._broken(server, error, deadline, call)
+        return server
 
-    def _broken(self, error: OSError, deadline: Deadline, call: Optional[PendingCall]) -> None:
-        """Raise why nothing can be written; if the reading thread finds out first, let it settle the call."""
-        intake = self._intake
-        assert intake is not None
+    def _broken(
+        self, server: _Server, error: OSError, deadline: Deadline, call: Optional[PendingCall]
+    ) -> None:
+        """Raise why nothing can be written; the reading thread is given the time to find out."""
+        intake = server.intake
         if not self._closed:
             intake.dead.wait(deadline.within(_AWAIT_CAUSE).remaining())
-        if call is not None and call.settled:
-            return
-        sent = None if call is None else call.request_sent
-        cause = intake.error
-        if cause is None and not self._closed:
-            cause = ConnectionLost(f"{self.peer} takes no more input: {error.strerror}")
-            intake.lose(cause)
-        returncode = getattr(cause, "returncode", None)
-        tail = getattr(cause, "stderr_tail", "")
-        text = f"{self.peer} is closed" if cause is None else str(cause)
-        raise ConnectionLost(text, request_sent=sent, returncode=returncode, stderr_tail=tail) from error
+        if not self._closed and intake.error is None:
+            intake.lose(ConnectionLost(f"{self.peer} takes no more input: {error.strerror}"))
+            server.process.wake.set()
+        if call is None or not call.settled:
+            raise ConnectionLost(
+                f"{self.peer} is closed" if intake.error is None else str(intake.error),
+                request_sent=None if call is None else call.request_sent,
+                returncode=getattr(intake.error, "returncode", None),
+                stderr_tail=getattr(intake.error, "stderr_tail", ""),
+            ) from error
 
     def close(self, deadline: Deadline) -> None:
         """End the process with its group, and the threads."""
         self._closed = True
-        process = self._process
-        if process is None:
+        server = self._server
+        if server is None:
             return
-        process.end(deadline)
-        process.wake.set()
-        join_all(self._threads, deadline)
+        server.process.end(deadline)
+        server.process.wake.set()
+        if join_all(server.threads, deadline):
+            # What the readers are woken with goes with the last reference.
+            self._finalizer.detach()
+            self._server = None
 
     def abandon(self) -> None:
         """In a forked child: close the copies of the pipes."""
         self._closed = True
-        if self._process is not None:
-            self._process.abandon()
+        server, self._server = self._server, None
+        if server is not None:
+            server.process.abandon()
+            self._finalizer.detach()
