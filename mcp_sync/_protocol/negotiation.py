@@ -118,7 +118,12 @@ def negotiate(mode: str, *, known_legacy: bool = False) -> Negotiation:
         offer = LATEST_HANDSHAKE if mode == LEGACY else mode
         return (yield from _handshake(offer, pinned=mode != LEGACY, modern=False))
     if known_legacy:
-        return (yield from _handshake(LATEST_HANDSHAKE, remember=True))
+        try:
+            return (yield from _handshake(LATEST_HANDSHAKE, remember=True))
+        except (RemoteError, HTTPStatusError) as error:
+            # The server may have been replaced by a modern one, and few of those say so.
+            if not _means_legacy(error):
+                raise
     outcome = yield Discover(LATEST_MODERN, probe=True)
     verdict = yield from _modern(outcome, LATEST_MODERN)
     if verdict is not None:
