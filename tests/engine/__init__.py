@@ -1,0 +1,1 @@
+"""Tests of the engine, and the channels that a test drives step by step."""
