@@ -1,189 +1,155 @@
-"""Streamable HTTP: the thread that makes a call sends its POST and reads the response."""
+"""Streamable HTTP: the thread that makes a call sends its POST and reads the response itself."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
-from typing import Any, Optional
+import weakref
+from typing import Optional
 
 from .._concurrency.deadline import Deadline
 from .._concurrency.pending import PendingCall
-from .._concurrency.threads import join_all, spawn
-from .._protocol import codec
-from ..errors import (
-    ConnectionLost,
-    InvalidMessage,
-    MCPError,
-    SessionExpired,
-    remote_error,
-)
+from .._concurrency.threads import join_all
+from ..errors import ConnectionLost
 from ._base import Frame, Inbound, Settings, Wire
-from ._event_stream import EventStream
-from ._http_body import Reply
-from ._http_errors import EXCERPT_LENGTH, status_error, timed_out, translated
+from ._http_endpoint import Endpoint
+from ._http_errors import raise_translated
 from ._http_exchange import Exchange
-from ._http_target import StreamableHTTP, is_visible_ascii, public_url
-from ._http_template import DirectSender, Sender, SessionSender
+from ._http_intake import Intake
+from ._http_streams import GetStream, Resumption, unanswered
+from ._http_target import StreamableHTTP
 
 logger = logging.getLogger("mcp_sync.transports.http")
 
-_SESSION_ID = "Mcp-Session-Id"
-_SESSION_NOT_FOUND = -32001
-_POST = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
-_EXCERPT_SECONDS = 2.0
+_DELETE_SECONDS = 2.0
 
 
 class HTTPChannel:
-    """One MCP endpoint. See `mcp_sync.transports._base.Channel`."""
+    """A connection to one MCP endpoint. See `mcp_sync.transports._base.Channel`.
+
+    It has no thread but, where the server's own messages are wanted (legacy revisions), the one that
+    reads them.
+    """
 
     is_http = True
     duplex = False
 
     def __init__(self, target: StreamableHTTP, settings: Settings) -> None:
-        self.peer = public_url(target.url)
+        self._endpoint = Endpoint(target)
+        self.peer = self._endpoint.peer
         self._settings = settings
-        self._limit = settings.limits.message_bytes
-        self._sender: Sender = SessionSender(target) if target.session is not None else DirectSender(target)
-        self._inbound: Inbound
-        self._wire = Wire()
-        self._session_id = target.session_id
+        self._connect = settings.timeouts.connect
+        self._stream: Optional[GetStream] = None
+        # The exchanges under way. Single operations only, so it needs no lock.
         self._live: set[Exchange] = set()
         self._closed = False
+        # Taken for good by whoever closes. Nobody waits for it.
+        self._closing = threading.Lock()
 
     @property
     def session_id(self) -> Optional[str]:
-        """The session id in use."""
-        return self._session_id if self._wire.sessions else None
+        """The session that the server opened, else ``None``."""
+        return self._endpoint.session_id if self._endpoint.in_session else None
 
     def start(self, inbound: Inbound, deadline: Deadline) -> None:
         """Take note of the engine. Connecting is left to the first request."""
         self._inbound = inbound
+        self._intake = Intake(inbound, self._settings.limits.message_bytes)
+        self._resumption = Resumption(self._endpoint, self._intake, self._settings.retry)
 
     def configure(self, wire: Wire) -> None:
-        """Adapt to the negotiated revision."""
-        self._wire = wire
+        """Adapt to the negotiated revision; open or close the standalone stream."""
+        self._endpoint.wire = wire
+        stream = self._stream
+        if wire.get_stream and stream is None and not self._closed:
+            # The thread must not keep a channel alive that nobody uses any more.
+            inbound: Inbound = weakref.proxy(self._inbound)
+            intake = Intake(inbound, self._settings.limits.message_bytes)
+            stream = GetStream(self._endpoint, intake, inbound, self._settings.retry, self._connect)
+            self._stream = stream
+            weakref.finalize(self, stream.stop).atexit = False
+            stream.start(self._settings.name)
+        elif not wire.get_stream and stream is not None:
+            self._stream = None
+            stream.stop()
+
+    def await_stream(self, deadline: Deadline) -> None:
+        """Wait until the standalone stream is open, or known not to come, or the deadline has passed."""
+        if self._stream is not None:
+            self._stream.decided.wait(deadline.remaining())
 
     # --- requests --------------------------------------------------------------------------------------
 
     def request(self, frame: Frame, call: PendingCall) -> None:
-        """POST a request and deliver what comes back until the call is settled."""
-        exchange = Exchange(call.deadline, self._settings.timeouts.connect, call)
+        """POST a request and deliver what comes back, until the call is settled."""
+        exchange = Exchange(call.deadline, self._connect, call)
         if not call.attach(exchange.abort):
             return
         self._live.add(exchange)
         try:
+            self._check_open(call.method)
             self._request(frame, call, exchange)
         except Exception as error:
             if not call.settled:
-                raise translated(error, exchange, call.method, self.peer) from error
+                raise_translated(error, exchange, call.method, self.peer)
         finally:
             self._live.discard(exchange)
             call.detach()
 
     def _request(self, frame: Frame, call: PendingCall, exchange: Exchange) -> None:
-        wire, session_id = self._wire, self._session_id
-        headers = self._headers(frame, wire, session_id)
-        reply = self._sender.send("POST", headers, frame.body, exchange, call.method)
+        in_session = self._endpoint.in_session
+        reply = self._endpoint.post(frame, exchange)
         try:
-            self._take(reply, frame, call, exchange, _SESSION_ID in headers)
+            if not 200 <= reply.status < 300:
+                self._intake.refuse(reply, call, exchange, in_session)
+            ended = self._intake.answer(reply, call, exchange)
         except BaseException:
             reply.close()
             raise
-        reply.release()
-
-    def _headers(self, frame: Frame, wire: Wire, session_id: Optional[str]) -> dict[str, str]:
-        headers = {**frame.headers, **_POST}
-        if wire.version_header is not None:
-            headers["MCP-Protocol-Version"] = wire.version_header
-        if wire.sessions and session_id is not None and frame.method != "initialize":
-            headers[_SESSION_ID] = session_id
-        return headers
-
-    def _take(self, reply: Reply, frame: Frame, call: PendingCall, exchange: Exchange, in_session: bool) -> None:
-        if not 200 <= reply.status < 300:
-            self._fail(reply, call, exchange, in_session)
+        if ended is None or call.settled:
             return
-        if frame.method == "initialize":
-            self._adopt_session(reply.headers)
-        kind = (reply.headers.get("content-type") or "").partition(";")[0].strip().lower()
-        if kind == "application/json":
-            self._take_json(reply, call)
-        elif kind == "text/event-stream":
-            self._take_events(reply, call)
-        else:
-            raise self._unusable(reply, exchange, call)
+        if not self._endpoint.wire.resumable or not ended.last_id:
+            raise unanswered(call.method, self.peer) from ended.fault
+        self._resumption.run(call, exchange, ended)
 
-    def _adopt_session(self, headers: Mapping[str, str]) -> None:
-        session_id = headers.get(_SESSION_ID)
-        if session_id is not None and not is_visible_ascii(session_id):
-            logger.warning("%s sent a session id with characters that none may have", self.peer)
-            session_id = None
-        self._session_id = session_id
+    def resume(self, last_event_id: str, call: PendingCall) -> None:
+        """Take up the stream of an earlier request: the first response on it answers the call.
 
-    def _take_json(self, reply: Reply, call: PendingCall) -> None:
-        data = reply.read(self._limit)
-        reply.release()
+        Args:
+            last_event_id: The last event id that was seen.
+            call: Takes the place of the earlier one; its own request is not sent.
+        """
+        exchange = Exchange(call.deadline, self._connect, call)
+        if not call.attach(exchange.abort):
+            return
+        self._live.add(exchange)
         try:
-            message = codec.decode(data)
-        except InvalidMessage as error:
-            raise self._invalid(reply, call, data) from error
-        self._inbound.receive(message, call)
-        if not call.settled:
-            raise self._invalid(reply, call, data, "which does not answer the request")
-
-    def _take_events(self, reply: Reply, call: PendingCall) -> None:
-        events = EventStream(iter(reply.read1, b""), self._limit)
-        for data in events:
-            self._inbound.receive(codec.decode(data), call)
-            if call.settled:
-                return
-        raise ConnectionLost(
-            f"{call.method}: the stream of {self.peer} ended without the answer", request_sent=True
-        )
-
-    # --- failures --------------------------------------------------------------------------------------
-
-    def _fail(self, reply: Reply, call: PendingCall, exchange: Exchange, in_session: bool) -> None:
-        body = self._excerpt(reply, exchange)
-        raise status_error(reply.status, reply.headers, reply.url, body, call.method)
-
-    def _excerpt(self, reply: Reply, exchange: Exchange) -> str:
-        data = b""
-        for chunk in iter(reply.read1, b""):
-            data += chunk
-            if len(data) > EXCERPT_LENGTH * 4:
-                break
-        return data.decode("utf-8", "replace")[:EXCERPT_LENGTH]
-
-    def _unusable(self, reply: Reply, exchange: Exchange, call: PendingCall) -> MCPError:
-        return self._invalid(reply, call, self._excerpt(reply, exchange).encode())
-
-    def _invalid(self, reply: Reply, call: PendingCall, data: bytes, why: str = "") -> InvalidMessage:
-        excerpt = data[: EXCERPT_LENGTH * 4].decode("utf-8", "replace")[:EXCERPT_LENGTH]
-        kind = reply.headers.get("content-type") or "no content type"
-        text = f"{call.method}: {public_url(reply.url)} answered {reply.status} with {kind}"
-        return InvalidMessage(f"{text}{', ' + why if why else ''}: {excerpt[:200]}", excerpt=excerpt)
-
-    # --- the rest --------------------------------------------------------------------------------------
+            self._check_open(call.method)
+            self._resumption.first(call, exchange, last_event_id)
+        except Exception as error:
+            if not call.settled:
+                raise_translated(error, exchange, call.method, self.peer)
+        finally:
+            self._live.discard(exchange)
+            call.detach()
 
     def send(self, frame: Frame, deadline: Deadline) -> None:
         """POST a notification or a response."""
-        exchange = Exchange(deadline, self._settings.timeouts.connect)
         doing = frame.method or "a response"
+        exchange = Exchange(deadline, self._connect)
         self._live.add(exchange)
         try:
-            headers = self._headers(frame, self._wire, self._session_id)
-            reply = self._sender.send("POST", headers, frame.body, exchange, doing)
-            if not 200 <= reply.status < 300:
-                try:
-                    body = self._excerpt(reply, exchange)
-                finally:
-                    reply.close()
-                raise status_error(reply.status, reply.headers, reply.url, body, doing)
+            self._check_open(doing)
+            reply = self._endpoint.post(frame, exchange)
+            try:
+                if not 200 <= reply.status < 300:
+                    self._intake.reject(reply, exchange, doing)
+            except BaseException:
+                reply.close()
+                raise
             reply.release()
         except Exception as error:
-            raise translated(error, exchange, doing, self.peer) from error
+            raise_translated(error, exchange, doing, self.peer)
         finally:
             self._live.discard(exchange)
 
@@ -191,16 +157,37 @@ class HTTPChannel:
         """Return ``False``: a POST always has to wait."""
         return False
 
+    def _check_open(self, doing: str) -> None:
+        if self._closed:
+            raise ConnectionLost(f"{doing}: the connection to {self.peer} is closed", request_sent=False)
+
+    # --- the end ---------------------------------------------------------------------------------------
+
     def close(self, deadline: Deadline) -> None:
-        """End the session and close the connections."""
+        """End the session and close all connections."""
+        if not self._closing.acquire(False):
+            return
         self._closed = True
+        stream = self._stream
+        if stream is not None:
+            stream.stop()
         for exchange in list(self._live):
             exchange.abort()
-        self._sender.close()
+        try:
+            if self._endpoint.in_session:
+                self._endpoint.delete(deadline.within(_DELETE_SECONDS))
+        except Exception as error:
+            logger.debug("The session of %s could not be ended: %s", self.peer, type(error).__name__)
+        self._endpoint.close()
+        if stream is not None:
+            join_all(stream.threads, deadline)
 
     def abandon(self) -> None:
-        """In a forked child: drop the inherited connections."""
+        """In a forked child: drop the inherited connections, without a byte to the server."""
         self._closed = True
+        self._closing.acquire(False)
         for exchange in list(self._live):
             exchange.drop()
-        self._sender.abandon()
+        if self._stream is not None:
+            self._stream.abandon()
+        self._endpoint.abandon()

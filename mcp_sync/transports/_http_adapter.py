@@ -12,6 +12,7 @@ import queue
 import socket
 import ssl
 from collections import deque
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Optional, Union, cast
 
 import requests
@@ -169,14 +170,14 @@ class BoundedAdapter(HTTPAdapter):
             manager.pool_classes_by_scheme = _POOL_CLASSES
         return manager
 
-    def send(  # type: ignore[override]
+    def send(
         self,
         request: requests.PreparedRequest,
         stream: bool = False,
         timeout: Any = None,
         verify: Union[bool, str] = True,
         cert: Any = None,
-        proxies: Optional[dict[str, str]] = None,
+        proxies: Optional[Mapping[str, str]] = None,
     ) -> requests.Response:
         """Send a request and read the head of the response.
 
@@ -211,11 +212,11 @@ class BoundedAdapter(HTTPAdapter):
         except BaseException:
             conn.close()
             raise
-        answer.connection = self  # type: ignore[attr-defined]
+        answer.connection = self
         return answer
 
     def _route(self, request: requests.PreparedRequest, verify: Any, cert: Any, proxies: Any) -> _Route:
-        proxy = select_proxy(request.url, proxies) if proxies else None
+        proxy = select_proxy(request.url or "", proxies) if proxies else None
         key = (request.url, proxy, verify, cert)
         try:
             return self._routes[key]
@@ -231,10 +232,11 @@ class BoundedAdapter(HTTPAdapter):
         if hasattr(self, "get_connection_with_tls_context"):
             pool: Any = self.get_connection_with_tls_context(request, verify, proxies=proxies, cert=cert)
         else:  # requests before 2.32
-            pool = self.get_connection(request.url, proxies)
-        self.cert_verify(pool, request.url, verify, cert)
-        tunnel = bool(pool.proxy) and connection_requires_http_tunnel(pool.proxy, pool.proxy_config, pool.scheme)
-        forwards = pool.proxy is not None and not tunnel
+            pool = self.get_connection(request.url or "", proxies)
+        self.cert_verify(pool, request.url, verify, cert)  # type: ignore[no-untyped-call]
+        proxy = pool.proxy
+        tunnel = bool(proxy) and connection_requires_http_tunnel(proxy, pool.proxy_config, pool.scheme)
+        forwards = proxy is not None and not tunnel
         host = pool.host if ":" not in pool.host.strip("[]") else f"[{pool.host.strip('[]')}]"
         default_port = {"http": 80, "https": 443}[pool.scheme]
         return _Route(

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from typing import Any, Optional, Protocol
+from typing import Any, Protocol
 
-import requests
-
+from .._concurrency.deadline import Deadline
 from ..errors import MessageTooLarge
-from ._http_exchange import Exchange
 from ._http_response import Answer
 
-_CHUNK = 262_144
+CHUNK = 262_144
 
 
 class Truncated(OSError):
@@ -36,6 +34,9 @@ class Reply(Protocol):
             MessageTooLarge: It has more than ``limit`` bytes.
         """
 
+    def hurry(self, deadline: Deadline) -> None:
+        """Bound what is still to be read by another deadline."""
+
     def release(self) -> None:
         """Give the connection back; a rest of the body is taken when the connection is needed again."""
 
@@ -58,8 +59,8 @@ class DirectReply:
     def read1(self) -> bytes:
         """Return what is at hand, or wait for some of it; ``b""`` at the end."""
         if self._inflate is None:
-            return self._head.read1(_CHUNK)
-        return self._inflate.next(lambda: self._head.read1(_CHUNK))
+            return self._head.read1(CHUNK)
+        return self._inflate.next(lambda: self._head.read1(CHUNK))
 
     def read(self, limit: int) -> bytes:
         """Return the whole body, of at most ``limit`` bytes."""
@@ -69,6 +70,11 @@ class DirectReply:
                 raise too_large(limit)
             return head.read()
         return joined(iter(self.read1, b""), limit)
+
+    def hurry(self, deadline: Deadline) -> None:
+        """Bound what is still to be read by another deadline."""
+        if self._held is not None:
+            self._held.hurry(deadline)
 
     def release(self) -> None:
         """Give the connection back."""
@@ -95,8 +101,10 @@ class Inflater:
         Truncated: It is none of those.
     """
 
+    CODINGS = ("gzip", "x-gzip", "deflate")
+
     def __init__(self, coding: str) -> None:
-        if coding.lower() not in ("gzip", "x-gzip", "deflate"):
+        if coding.lower() not in self.CODINGS:
             raise Truncated(f"Content-Encoding {coding[:40]!r} was not asked for")
         self._is_gzip = coding.lower() != "deflate"
         self._inflate = zlib.decompressobj(zlib.MAX_WBITS | 32)
@@ -123,12 +131,12 @@ class Inflater:
 
     def _step(self, data: bytes) -> bytes:
         try:
-            plain = self._inflate.decompress(data, _CHUNK)
+            plain = self._inflate.decompress(data, CHUNK)
         except zlib.error:
             if self._is_started or self._is_gzip:
                 raise
             self._inflate = zlib.decompressobj(-zlib.MAX_WBITS)  # Some send deflate without its frame.
-            plain = self._inflate.decompress(data, _CHUNK)
+            plain = self._inflate.decompress(data, CHUNK)
         self._is_started = True
         return plain
 
@@ -150,65 +158,3 @@ def too_large(limit: int) -> MessageTooLarge:
     return MessageTooLarge(
         f"the message is larger than {limit} bytes (Limits.message_bytes)", limit=limit, request_sent=True
     )
-
-
-class SessionReply:
-    """A response of a session that the user brought, or of a hook."""
-
-    def __init__(self, response: requests.Response, exchange: Exchange) -> None:
-        self.status = response.status_code
-        self.headers = response.headers
-        self.url = response.url
-        self._response = response
-        self._exchange = exchange
-        self._sock = _socket_of(response.raw)
-        self._consumed: Optional[bytes] = response.content if response._content_consumed else None  # type: ignore[attr-defined]
-        if self._sock is not None:
-            exchange.publish(self._sock)
-        coding = response.headers.get("content-encoding", "").lower()
-        self._inflate = Inflater(coding) if coding in ("gzip", "x-gzip", "deflate") else None
-
-    def read1(self) -> bytes:
-        """Return what is at hand, or wait for some of it; ``b""`` at the end."""
-        if self._consumed is not None:
-            data, self._consumed = self._consumed, b""
-            return data
-        if self._inflate is None:
-            return self._raw()
-        return self._inflate.next(self._raw)
-
-    def _raw(self) -> bytes:
-        if self._sock is not None:
-            left = self._exchange.deadline.remaining()
-            self._sock.settimeout(max(left, 1e-6) if left is not None else None)
-        source = self._response.raw
-        inner = getattr(source, "_fp", None)
-        reader = inner if hasattr(inner, "read1") else source
-        if hasattr(reader, "read1"):
-            return bytes(reader.read1(_CHUNK))
-        return bytes(reader.read(_CHUNK))
-
-    def read(self, limit: int) -> bytes:
-        """Return the whole body, of at most ``limit`` bytes."""
-        return joined(iter(self.read1, b""), limit)
-
-    def release(self) -> None:
-        """Give the connection back, or close it where something is left to read."""
-        self._exchange.withdraw()
-        self._response.close()
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._exchange.withdraw()
-        self._response.raw.close()
-
-
-def _socket_of(raw: Any) -> Any:
-    """Dig the socket out of urllib3's response, where there is one."""
-    for path in (("_connection", "sock"), ("_fp", "fp", "raw", "_sock")):
-        item = raw
-        for name in path:
-            item = getattr(item, name, None)
-        if item is not None and hasattr(item, "settimeout"):
-            return item
-    return None

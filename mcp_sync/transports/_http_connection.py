@@ -81,14 +81,16 @@ class BoundedConnection(_Connection):
         if not unharmed:
             raise Aborted("the exchange was ended")
 
-    def response_class(self, sock: Any, debuglevel: int = 0, method: Any = None, url: Any = None) -> Head:
+    def response_class(  # type: ignore[override]
+        self, sock: Any, debuglevel: int = 0, method: Any = None, url: Any = None
+    ) -> Head:
         """Return what reads a proxy's answer to CONNECT."""
         timed = TimedSocket(sock)
         timed.deadline = self._bound
         return Head(io.BufferedReader(timed), method)
 
     def _tunnel(self) -> None:
-        super()._tunnel()  # type: ignore[misc]
+        super()._tunnel()
         self.sock.settimeout(self._bound.remaining())
 
     # --- exchanges -------------------------------------------------------------------------------------
@@ -140,6 +142,11 @@ class BoundedConnection(_Connection):
         head.begin()
         return head
 
+    def hurry(self, deadline: Deadline) -> None:
+        """Bound the rest of the current exchange by another deadline."""
+        if self._timed is not None:
+            self._timed.deadline = deadline
+
     def give_back(self) -> bool:
         """Part from the exchange; return whether another one may use the connection.
 
@@ -172,7 +179,7 @@ class _DirectConnection(BoundedConnection):
     """Connects to an address by itself, or to the proxy's."""
 
     def _new_conn(self) -> socket.socket:
-        host = self._dns_host.strip("[]")  # type: ignore[attr-defined]
+        host = self._dns_host.strip("[]")
         try:
             addresses = socket.getaddrinfo(host, self.port, allowed_gai_family(), socket.SOCK_STREAM)
         except UnicodeError as error:
@@ -241,5 +248,3 @@ class TLSConnection(_DirectConnection, HTTPSConnection):
             sock.close()
             raise
         return sock
-
-

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import email.utils
+import http.client
 import socket
 import ssl
 import time
+import zlib
 from collections.abc import Iterator
-from typing import Any, Optional
+from typing import Any, NoReturn, Optional
 
 import requests
 from urllib3.exceptions import HTTPError, NewConnectionError, ProxyError
@@ -17,6 +19,9 @@ from ._http_exchange import Exchange
 from ._http_target import public_url
 
 EXCERPT_LENGTH = 500
+FOREIGN = (OSError, http.client.HTTPException, HTTPError, zlib.error)
+"""What the libraries below raise when an exchange fails; `CallTimeout` is an ``OSError`` too."""
+
 _CONNECTING = (
     requests.ConnectTimeout,
     requests.exceptions.SSLError,
@@ -29,17 +34,33 @@ _CONNECTING = (
 )
 
 
-def translated(error: Exception, exchange: Exchange, doing: str, peer: str) -> MCPError:
-    """Say in our terms why an exchange failed.
+def raise_translated(error: Exception, exchange: Exchange, doing: str, peer: str) -> NoReturn:
+    """Raise what `translated` makes of an error, with the error as its cause.
+
+    Raises:
+        MCPError: The library's word for it.
+    """
+    fault = translated(error, exchange, doing, peer)
+    if fault is error:
+        raise error
+    raise fault from error
+
+
+def translated(error: Exception, exchange: Exchange, doing: str, peer: str) -> Exception:
+    """Say in our terms why an exchange failed; what is no failure of HTTP is returned as it is.
 
     Args:
+        error: What was raised.
+        exchange: The exchange that failed.
         doing: The method of the message, or of HTTP.
         peer: How the server is named.
     """
-    if isinstance(error, MCPError):
+    if isinstance(error, MCPError) or not isinstance(error, (*FOREIGN, UnicodeEncodeError)):
         return error
     if isinstance(error, (requests.exceptions.InvalidHeader, UnicodeEncodeError)):
         return UsageError(f"{doing}: a header cannot be sent: it holds a line end or is not Latin-1")
+    if isinstance(error, requests.exceptions.InvalidSchema) and "SOCKS" in str(error):
+        return UsageError(f"{doing}: a SOCKS proxy needs the package PySocks")
     if exchange.deadline.expired:
         return timed_out(exchange, doing, peer)
     cause = _described(error)
@@ -84,7 +105,9 @@ def _described(error: BaseException) -> str:
     return type(innermost[-1]).__name__
 
 
-def status_error(status: int, headers: Any, url: str, body: str, doing: str, why: str = "") -> HTTPStatusError:
+def status_error(
+    status: int, headers: Any, url: str, body: str, doing: str, why: str = ""
+) -> HTTPStatusError:
     """Build the error of an HTTP failure.
 
     Args:

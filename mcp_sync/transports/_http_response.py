@@ -68,7 +68,7 @@ class Head(http.client.HTTPResponse):
 
     def __init__(self, reader: io.BufferedReader, method: Optional[str]) -> None:
         # Not the parent's, which would make another file of the socket.
-        self.fp: Optional[io.BufferedReader] = reader
+        self.fp = reader
         self.debuglevel = 0
         self._method = method
         self.headers = self.msg = None  # type: ignore[assignment]
@@ -151,14 +151,14 @@ class Head(http.client.HTTPResponse):
         return data
 
     def _close_conn(self) -> None:
-        self.fp = None
+        self.fp = None  # type: ignore[assignment]
 
 
 def _message(lines: list[str]) -> http.client.HTTPMessage:
     message = http.client.HTTPMessage()
     for line in lines:
         name, _, value = line.partition(":")
-        message.set_raw(name, value.strip(" \t"))  # type: ignore[attr-defined]
+        message.set_raw(name, value.strip(" \t"))
     return message
 
 
@@ -190,14 +190,14 @@ class Answer(requests.Response):
         """The response as urllib3 has it."""
         head = self.head
         return HTTPResponse(
-            body=head,  # type: ignore[arg-type]
+            body=head,
             headers=dict(self.headers),
             status=head.status,
             version=head.version,
             reason=head.reason,
             preload_content=False,
             decode_content=False,
-            original_response=head,  # type: ignore[arg-type]
+            original_response=head,
             pool=self.held.pool,
             connection=self.held,
             request_method=self.request.method,
@@ -208,7 +208,7 @@ class Answer(requests.Response):
         """The cookies that this response sets."""
         jar = RequestsCookieJar()
         if "set-cookie" in self.headers:
-            extract_cookies_to_jar(jar, self.request, self.raw)
+            extract_cookies_to_jar(jar, self.request, self.raw)  # type: ignore[no-untyped-call]
         return jar
 
     @cached_property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _socket
 import errno
 import io
 import socket
@@ -10,7 +11,6 @@ import struct
 import sys
 from typing import Any, Optional, cast
 
-import _socket
 from urllib3.util.wait import wait_for_read, wait_for_write
 
 from .._concurrency.deadline import Deadline

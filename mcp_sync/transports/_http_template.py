@@ -12,14 +12,16 @@ import requests
 from requests.auth import HTTPBasicAuth
 from requests.cookies import RequestsCookieJar, extract_cookies_to_jar
 from requests.hooks import dispatch_hook
+from requests.structures import CaseInsensitiveDict
 from requests.utils import get_auth_from_url, get_netrc_auth
 
 from .._version import __version__
 from ._http_adapter import BoundedAdapter
-from ._http_body import DirectReply, Reply, SessionReply
+from ._http_body import DirectReply, Reply
 from ._http_errors import status_error
 from ._http_exchange import Exchange
 from ._http_response import Answer, Headers
+from ._http_session import SessionReply, send_through
 from ._http_target import StreamableHTTP, origin, public_url
 
 _MOST_REDIRECTS = 5
@@ -73,7 +75,7 @@ class Sender:
 
 def _next_url(reply: Reply, url: str, doing: str) -> str:
     """Return where a redirect leads to, if it may be followed."""
-    target = urljoin(url, reply.headers.get("location") or "")
+    target: str = urljoin(url, reply.headers.get("location") or "")
     here, there = origin(url), origin(target)
     where = public_url(target)
     if "location" not in reply.headers:
@@ -121,13 +123,11 @@ class DirectSender(Sender):
         request = self._request(url, method, headers, body, settings)
         response = self._adapter.send(request, timeout=exchange, **settings.options)
         if request.hooks["response"]:
-            response = dispatch_hook(
-                "response", request.hooks, response, timeout=exchange, **settings.options
-            )
+            options = {"timeout": exchange, **settings.options}
+            response = dispatch_hook("response", request.hooks, response, **options)  # type: ignore[no-untyped-call]
         for answer in (*response.history, response):
             if "set-cookie" in answer.headers:
-                extract_cookies_to_jar(self._cookies, answer.request, answer.raw)
-                self._has_cookies = True
+                self._keep_cookies(answer)
         if type(response) is Answer and not response._content_consumed:
             return DirectReply(response)
         return SessionReply(response, exchange)
@@ -149,6 +149,10 @@ class DirectSender(Sender):
                 request._cookies = RequestsCookieJar()  # type: ignore[attr-defined]
             request.prepare_auth(settings.auth, url)
         return request
+
+    def _keep_cookies(self, answer: requests.Response) -> None:
+        extract_cookies_to_jar(self._cookies, answer.request, answer.raw)  # type: ignore[no-untyped-call]
+        self._has_cookies = True
 
     def close(self) -> None:
         """Close idle connections."""
@@ -173,7 +177,11 @@ def _settings(target: StreamableHTTP, url: str) -> _Settings:
     proxies: dict[str, str] = dict(target.proxies or {})
     with requests.Session() as session:
         options = session.merge_environment_settings(
-            url, proxies.copy(), True, target.verify, target.cert  # type: ignore[arg-type]
+            url,
+            proxies.copy(),
+            True,
+            target.verify,
+            target.cert,
         )
     if _is_loopback(url):
         options["proxies"] = proxies
@@ -196,52 +204,36 @@ def _without_credentials(url: str) -> str:
 
 
 class SessionSender(Sender):
-    """Sends through a session that the user brought, which is used as it is."""
+    """Sends through a session that the user brought."""
 
     def __init__(self, target: StreamableHTTP) -> None:
         super().__init__(target.url)
-        self._target = target
         assert target.session is not None
         self._session = target.session
+        self._headers = dict(target.headers or {})
+        self._auth = target.auth
+        self._options = {
+            "verify": None if target.verify is True else target.verify,
+            "cert": target.cert,
+            "proxies": dict(target.proxies) if target.proxies else None,
+        }
 
     def _send_once(
         self, url: str, method: str, headers: Mapping[str, str], body: Optional[bytes], exchange: Exchange
     ) -> Reply:
-        target = self._target
-        fields = requests.structures.CaseInsensitiveDict(target.headers or {})
+        fields = CaseInsensitiveDict(self._headers)
         fields.update(headers)
-        left = exchange.deadline.remaining()
-        connect = exchange.connect if left is None else min(left, exchange.connect or left)
-        exchange.session = True
-        exchange.mark_sent()
-        response = self._session.request(
-            method,
-            url,
-            data=body,
-            headers=dict(fields),
-            auth=self._auth(fields),
-            timeout=(_positive(connect), _positive(left)),
-            allow_redirects=False,
-            stream=True,
-            verify=None if target.verify is True else target.verify,
-            cert=target.cert,
-            proxies=dict(target.proxies) if target.proxies else None,
-        )
-        return SessionReply(response, exchange)
+        options = {**self._options, "auth": self._authorization(fields)}
+        return send_through(self._session, method, url, fields, body, exchange, options)
 
-    def _auth(self, headers: Any) -> Any:
-        if self._target.auth is not None:
-            return self._target.auth
-        given = "authorization" in headers or (
-            self._session.auth is None and "authorization" in self._session.headers
-        )
-        # Without any, requests would look into .netrc and replace the header.
-        return _keep if given else None
+    def _authorization(self, headers: Mapping[str, str]) -> Any:
+        if self._auth is not None:
+            return self._auth
+        session = self._session
+        # Without any, requests would look into .netrc, and replace the header that is given.
+        is_given = "authorization" in headers or (not session.auth and "authorization" in session.headers)
+        return _leave if is_given else None
 
 
-def _positive(seconds: Optional[float]) -> Optional[float]:
-    return None if seconds is None else max(seconds, 0.001)
-
-
-def _keep(request: requests.PreparedRequest) -> requests.PreparedRequest:
+def _leave(request: requests.PreparedRequest) -> requests.PreparedRequest:
     return request

@@ -1,0 +1,199 @@
+"""What becomes of a response: its messages are delivered, its failures raised."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, NamedTuple, NoReturn, Optional
+
+from .._concurrency.pending import PendingCall
+from .._protocol import codec
+from ..errors import InvalidMessage, MCPError, SessionExpired, remote_error
+from ._base import Inbound
+from ._event_stream import EventStream
+from ._http_body import Reply
+from ._http_errors import EXCERPT_LENGTH, FOREIGN, status_error
+from ._http_exchange import Exchange
+from ._http_target import public_url
+
+logger = logging.getLogger("mcp_sync.transports.http")
+
+_SESSION_NOT_FOUND = -32001
+# How long, and how much, of the body of a failure is read.
+_EXCERPT_SECONDS = 2.0
+_LARGEST_ERROR = 1_048_576
+
+
+class Ended(NamedTuple):
+    """How an event stream ended that brought no answer.
+
+    Attributes:
+        last_id: The last event id, ``""`` if there was none.
+        retry: The milliseconds before it may be taken up again, if the server named them.
+        events: How many events it brought.
+        fault: What broke it, ``None`` for an orderly end.
+    """
+
+    last_id: str
+    retry: Optional[int]
+    events: int
+    fault: Optional[Exception]
+
+
+class Intake:
+    """Delivers what responses bring.
+
+    Args:
+        inbound: Where to.
+        limit: The most bytes of a message.
+    """
+
+    def __init__(self, inbound: Inbound, limit: int) -> None:
+        self._inbound = inbound
+        self._limit = limit
+
+    def answer(self, reply: Reply, call: PendingCall, exchange: Exchange) -> Optional[Ended]:
+        """Deliver a successful response until the call is settled.
+
+        Returns:
+            How the response ended, if it was an event stream that did not settle the call.
+
+        Raises:
+            InvalidMessage: It is nothing that could answer a request.
+            MessageTooLarge: It is larger than the limit.
+        """
+        kind = media_type(reply)
+        if kind == "text/event-stream":
+            return self.events(reply, exchange, call)
+        if kind != "application/json" and kind:
+            raise self._invalid(reply, call, self._excerpt(reply, exchange))
+        data = reply.read(self._limit)
+        reply.release()
+        try:
+            message = codec.decode(data)
+        except InvalidMessage as error:
+            raise self._invalid(reply, call, data) from error
+        self._inbound.receive(message, call)
+        if not call.settled:
+            raise self._invalid(reply, call, data, "which does not answer the request")
+        return None
+
+    def events(
+        self, reply: Reply, exchange: Exchange, call: Optional[PendingCall], as_answer: bool = False
+    ) -> Optional[Ended]:
+        """Deliver the events of a stream, each when it comes, until the call is settled.
+
+        Args:
+            call: The call whose stream it is, ``None`` for the standalone stream.
+            as_answer: Whether the first response answers the call, whatever its id.
+
+        Returns:
+            How it ended, unless the call is settled.
+        """
+        events = EventStream(iter(reply.read1, b""), self._limit)
+        note_id = getattr(call, "on_event_id", None)
+        fault: Optional[Exception] = None
+        try:
+            for data in events:
+                if data:
+                    self._deliver(data, call, as_answer)
+                if note_id is not None and events.last_id:
+                    note_id(events.last_id)
+                if call is not None and call.settled:
+                    reply.release()
+                    return None
+        except MCPError:
+            raise
+        except FOREIGN as error:
+            if exchange.aborted or exchange.deadline.expired:
+                raise
+            fault = error
+        if fault is None:
+            reply.release()
+        else:
+            reply.close()
+        return Ended(events.last_id, events.retry, events.count, fault)
+
+    def _deliver(self, data: str, call: Optional[PendingCall], as_answer: bool) -> None:
+        try:
+            message = codec.decode(data)
+        except InvalidMessage as error:
+            logger.warning("An event is no message: %r", data[:200])
+            self._inbound.report(error)
+            return
+        if as_answer and call is not None and codec.classify(message) is codec.RESPONSE:
+            message["id"] = call.id
+        self._inbound.receive(message, call)
+
+    def refuse(self, reply: Reply, call: PendingCall, exchange: Exchange, in_session: bool) -> NoReturn:
+        """Raise what a response with another status than 2xx means for a request.
+
+        Args:
+            in_session: Whether the request carried a session id.
+
+        Raises:
+            RemoteError: The body is a JSON-RPC error for this request.
+            SessionExpired: The server does not know the session any more.
+            HTTPStatusError: Anything else.
+        """
+        body = self._failure(reply, exchange)
+        message = _json_object(body) if media_type(reply) in ("application/json", "") else {}
+        parts = codec.error_parts(message)
+        is_ours = codec.as_id(message.get("id")) == call.id
+        is_addressed = is_ours and parts is not None and parts.code != _SESSION_NOT_FOUND
+        if reply.status == 404 and in_session and not is_addressed:
+            raise SessionExpired(
+                f"{call.method}: {public_url(reply.url)} does not know the session any more",
+                request_sent=False,
+            )
+        if parts is not None and (is_ours or message.get("id") is None):
+            raise remote_error(parts.code, parts.message, parts.data, status=reply.status)
+        raise status_error(reply.status, reply.headers, reply.url, _text(body), call.method)
+
+    def reject(self, reply: Reply, exchange: Exchange, doing: str) -> NoReturn:
+        """Raise the `HTTPStatusError` of a response that concerns no request."""
+        body = self._excerpt(reply, exchange)
+        raise status_error(reply.status, reply.headers, reply.url, _text(body), doing)
+
+    def _failure(self, reply: Reply, exchange: Exchange) -> bytes:
+        if media_type(reply) == "application/json":
+            return self._excerpt(reply, exchange, min(self._limit, _LARGEST_ERROR))
+        return self._excerpt(reply, exchange)
+
+    def _excerpt(self, reply: Reply, exchange: Exchange, size: int = 4 * EXCERPT_LENGTH) -> bytes:
+        """Read the start of a body that is no message. What does not come soon is not waited for."""
+        reply.hurry(exchange.deadline.within(_EXCERPT_SECONDS))
+        data = bytearray()
+        try:
+            for chunk in iter(reply.read1, b""):
+                data += chunk
+                if len(data) > size:
+                    break
+        except FOREIGN:
+            if exchange.aborted or exchange.deadline.expired:
+                raise
+        return bytes(data[:size])
+
+    def _invalid(self, reply: Reply, call: PendingCall, data: bytes, why: str = "") -> InvalidMessage:
+        excerpt = _text(data)
+        kind = reply.headers.get("content-type") or "no content type"
+        text = f"{call.method}: {public_url(reply.url)} answered {reply.status} with {kind}"
+        text += f", {why}" if why else ""
+        return InvalidMessage(f"{text}: {' '.join(excerpt.split())[:120] or '(empty)'}", excerpt=excerpt)
+
+
+def media_type(reply: Reply) -> str:
+    """Return the media type of a response in lower case, ``""`` if it names none."""
+    kind: str = reply.headers.get("content-type") or ""
+    return kind.partition(";")[0].strip().lower()
+
+
+def _text(data: bytes) -> str:
+    return data[: 4 * EXCERPT_LENGTH].decode("utf-8", "replace")[:EXCERPT_LENGTH]
+
+
+def _json_object(body: bytes) -> dict[str, Any]:
+    try:
+        message = codec.decode(body)
+    except InvalidMessage:
+        return {}
+    return message if isinstance(message, dict) else {}

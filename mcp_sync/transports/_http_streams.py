@@ -1,0 +1,220 @@
+"""Streams that are opened with GET: a broken response taken up again, and the server's own messages."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import Optional
+
+from .._concurrency.deadline import Deadline
+from .._concurrency.pending import PendingCall
+from .._concurrency.threads import spawn
+from ..errors import ConnectionLost, HTTPStatusError, MCPError
+from ..options import Retry
+from ._base import Inbound
+from ._http_body import Reply
+from ._http_endpoint import Endpoint
+from ._http_errors import FOREIGN, timed_out, translated
+from ._http_exchange import Exchange
+from ._http_intake import Ended, Intake, media_type
+
+logger = logging.getLogger("mcp_sync.transports.http")
+
+_MOST_FAILURES = 3
+# A stream that stood so long has not failed, even if it brought nothing: proxies cut idle ones.
+_LONG_ENOUGH = 10.0
+_TRY_AGAIN = (408, 425, 429)
+
+
+class Resumption:
+    """Takes up the broken response stream of one call, on revisions that know it.
+
+    Args:
+        endpoint: Where to ask.
+        intake: Where events go.
+        retry: How often in a row it may fail.
+    """
+
+    def __init__(self, endpoint: Endpoint, intake: Intake, retry: Retry) -> None:
+        self._endpoint = endpoint
+        self._peer = endpoint.peer
+        self._intake = intake
+        self._retry = retry
+
+    def run(self, call: PendingCall, exchange: Exchange, ended: Ended) -> None:
+        """Take the stream up, again and again, until the call is settled.
+
+        A server may end the stream on purpose in order to be asked later. So only attempts that bring
+        nothing count as failures.
+
+        Raises:
+            ConnectionLost: Too many attempts in a row failed.
+            CallTimeout: The call's deadline passed.
+        """
+        failures = 0
+        last_id, delay, fault = ended.last_id, ended.retry, ended.fault
+        while failures < self._retry.resume:
+            if self._wait(call, exchange, delay):
+                return
+            try:
+                outcome = self._attempt(call, exchange, last_id, as_answer=False)
+            except HTTPStatusError as error:
+                fault = error
+                if 400 <= error.status < 500 and error.status not in _TRY_AGAIN:
+                    break
+                failures += 1
+                continue
+            except FOREIGN as error:
+                if isinstance(error, MCPError) or exchange.aborted or exchange.deadline.expired:
+                    raise
+                fault = error
+                failures += 1
+                continue
+            if outcome is None:
+                return
+            failures = 0 if outcome.events else failures + 1
+            last_id, fault = outcome.last_id or last_id, outcome.fault
+            delay = outcome.retry if outcome.retry is not None else delay
+        raise unanswered(call.method, self._peer) from fault
+
+    def first(self, call: PendingCall, exchange: Exchange, last_id: str) -> None:
+        """Take up a stream of an earlier request, of which only the last event id is known."""
+        outcome = self._attempt(call, exchange, last_id, as_answer=True)
+        if outcome is not None:
+            raise unanswered(call.method, self._peer) from outcome.fault
+
+    def _wait(self, call: PendingCall, exchange: Exchange, delay: Optional[int]) -> bool:
+        seconds = self._retry.backoff if delay is None else delay / 1000
+        if call.wait(call.deadline.within(seconds)):
+            return True
+        if call.deadline.expired:
+            raise timed_out(exchange, call.method, self._peer)
+        return False
+
+    def _attempt(
+        self, call: PendingCall, exchange: Exchange, last_id: str, as_answer: bool
+    ) -> Optional[Ended]:
+        reply = self._endpoint.get(last_id, exchange)
+        try:
+            if not is_event_stream(reply):
+                self._intake.reject(reply, exchange, call.method)
+            return self._intake.events(reply, exchange, call, as_answer)
+        except BaseException:
+            reply.close()
+            raise
+
+
+def unanswered(method: str, peer: str) -> ConnectionLost:
+    """Say that a stream ended too early."""
+    return ConnectionLost(f"{method}: the stream of {peer} ended without the answer", request_sent=True)
+
+
+def is_event_stream(reply: Reply) -> bool:
+    """Whether a response to a GET is the stream that was asked for."""
+    return reply.status == 200 and media_type(reply) == "text/event-stream"
+
+
+class GetStream:
+    """The thread that reads what a server sends on its own account (legacy revisions).
+
+    Nobody waits for it: a server or a proxy may hold back even the head of the response until there is
+    something to say. A server that offers no such stream is used without it.
+
+    Args:
+        endpoint: Where to ask.
+        intake: Where events go.
+        inbound: Where faults are reported. This and ``intake`` must not keep the client alive.
+        retry: How long to wait before a reconnection.
+        connect: Seconds until a connection has to stand.
+
+    Attributes:
+        decided: Set when the stream is open, or when it is clear that there will be none.
+        threads: The thread, once it runs.
+    """
+
+    def __init__(
+        self, endpoint: Endpoint, intake: Intake, inbound: Inbound, retry: Retry, connect: Optional[float]
+    ) -> None:
+        self._endpoint = endpoint
+        self._peer = endpoint.peer
+        self._intake = intake
+        self._inbound = inbound
+        self._retry = retry
+        self._connect = connect
+        self._stopped = threading.Event()
+        self._exchange: Optional[Exchange] = None
+        self._last_id = ""
+        self.decided = threading.Event()
+        self.threads: list[threading.Thread] = []
+
+    def start(self, owner: str) -> None:
+        """Start the thread."""
+        self.threads.append(spawn(owner, "get-stream", self._run))
+
+    def stop(self) -> None:
+        """Have the thread end. From any thread; does not block."""
+        self._stopped.set()
+        exchange = self._exchange
+        if exchange is not None:
+            exchange.abort()
+
+    def abandon(self) -> None:
+        """In a forked child, where the thread does not exist: close the inherited socket."""
+        if self._exchange is not None:
+            self._exchange.drop()
+
+    def _run(self) -> None:
+        try:
+            self._read_until_refused()
+        except Exception as error:
+            if not self._stopped.is_set():
+                self._give_up(error)
+        finally:
+            self.decided.set()
+
+    def _read_until_refused(self) -> None:
+        failures = 0
+        delay: Optional[int] = None
+        while True:
+            started = time.monotonic()
+            try:
+                ended = self._read()
+                lasted = time.monotonic() - started > _LONG_ENOUGH
+                failures = 0 if ended.events or lasted else failures + 1
+                fault = ended.fault
+                delay = ended.retry if ended.retry is not None else delay
+            except FOREIGN as error:
+                fault = error
+                failures += 1
+            if self._stopped.is_set():
+                return
+            if failures >= _MOST_FAILURES:
+                raise ConnectionLost(f"GET: the stream of {self._peer} does not stay open") from fault
+            if self._stopped.wait(self._retry.backoff if delay is None else delay / 1000):
+                return
+
+    def _read(self) -> Ended:
+        self._exchange = exchange = Exchange(Deadline(None), self._connect)
+        if self._stopped.is_set():
+            exchange.abort()
+        reply = self._endpoint.get(self._last_id, exchange)
+        try:
+            if not is_event_stream(reply):
+                self._intake.reject(reply, exchange, "GET")
+            self.decided.set()
+            ended = self._intake.events(reply, exchange, None)
+        finally:
+            reply.close()
+        assert ended is not None
+        self._last_id = ended.last_id or self._last_id
+        return ended
+
+    def _give_up(self, error: Exception) -> None:
+        exchange = self._exchange or Exchange(Deadline(None))
+        fault = translated(error, exchange, "GET", self._peer)
+        logger.info("%s offers no stream of its own, going on without it: %s", self._peer, fault)
+        try:
+            self._inbound.report(fault)
+        except ReferenceError:
+            pass  # The client is gone.
