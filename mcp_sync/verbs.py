@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from . import types
 from ._concurrency.cancel import CancelToken
 from ._concurrency.deadline import Deadline
-from ._engine.connection import CallOptions
+from ._engine.connection import NO_OPTIONS, CallOptions, Connection
 from ._engine.engine import Engine
 from ._engine.tools import ToolIndex
 from ._protocol import methods
@@ -58,8 +58,7 @@ class Verbs:
         """Return one page of the server's tools. `tools` follows the pages."""
         options = _options(meta, cancel, headers)
         result = self._page(methods.LIST_TOOLS, types.ListToolsResult, cursor, options, timeout)
-        connection = self._engine.connection(self._deadline(UNSET))
-        self._tools.learn(result, connection.channel.is_http and connection.era.traits.modern)
+        self._tools.learn(result, self._mirrors(self._engine.connection(self._deadline(UNSET))))
         return result
 
     def tools(self, *, timeout: TimeoutArgument = UNSET, headers: Headers = None) -> Iterator[types.Tool]:
@@ -104,41 +103,49 @@ class Verbs:
             raise UsageError(f"the name of a tool is a string, not {type(name).__name__}")
         given = dict(arguments) if arguments is not None else {}
         options = _options(meta, cancel, headers, progress_callback, reset_on_progress)
-        result = self._call_tool(name, given, options, self._deadline(timeout))
+        deadline = self._deadline(timeout)
+        result = self._call_tool(name, given, options, deadline)
         if result.is_error:
             if raise_on_error:
                 raise ToolFailed(f"tool {name} failed: {result.text[:500]}", result=result)
         else:
-            self._check_output(name, result, validation or self._validation)
+            self._check_output(name, result, validation or self._validation, deadline)
         return result
 
     def _call_tool(
         self, name: str, arguments: dict[str, Any], options: CallOptions, deadline: Deadline
     ) -> types.CallToolResult:
         params = {"name": name, "arguments": arguments}
-        connection = self._engine.connection(deadline)
-        mirrored = connection.channel.is_http and connection.era.traits.modern
-        given = options.headers
-        if mirrored:
-            options.headers = {**given, **self._tools.headers(name, arguments)}
-        try:
+        if not self._mirrors(self._engine.connection(deadline)):
             return self._engine.call(methods.CALL_TOOL, params, types.CallToolResult, options, deadline)
+        try:
+            mirrored = self._mirrored(options, name, arguments)
+            return self._engine.call(methods.CALL_TOOL, params, types.CallToolResult, mirrored, deadline)
         except HeaderMismatch:
-            if not mirrored:
-                raise
             # The tool's schema may have changed since it was listed, or was never listed.
             self._relist(deadline)
-            options.headers = {**given, **self._tools.headers(name, arguments)}
-            return self._engine.call(methods.CALL_TOOL, params, types.CallToolResult, options, deadline)
+            mirrored = self._mirrored(options, name, arguments)
+            return self._engine.call(methods.CALL_TOOL, params, types.CallToolResult, mirrored, deadline)
+
+    @staticmethod
+    def _mirrors(connection: Connection) -> bool:
+        """Whether arguments that a tool marks with ``x-mcp-header`` are sent as HTTP headers too."""
+        return connection.channel.is_http and connection.era.traits.modern
+
+    def _mirrored(self, options: CallOptions, name: str, arguments: Mapping[str, Any]) -> CallOptions:
+        headers = self._tools.headers(name, arguments)
+        return options._replace(headers={**options.headers, **headers}) if headers else options
 
     def _relist(self, deadline: Deadline) -> None:
         for _ in self.tools(timeout=deadline.remaining()):
             pass
 
-    def _check_output(self, name: str, result: types.CallToolResult, validation: str) -> None:
+    def _check_output(
+        self, name: str, result: types.CallToolResult, validation: str, deadline: Deadline
+    ) -> None:
         if validation == "off":
             return
-        fault = self._tools.output_fault(name, result.structured_content)
+        fault = self._tools.output_fault(name, result.structured_content, deadline)
         if fault is None:
             return
         if validation == "strict":
@@ -316,7 +323,7 @@ class Verbs:
         deadline = self._deadline(timeout)
         if not self._engine.connection(deadline).era.traits.modern:
             params = {"level": level}
-            self._engine.call(methods.SET_LEVEL, params, types.EmptyResult, CallOptions(), deadline)
+            self._engine.call(methods.SET_LEVEL, params, types.EmptyResult, NO_OPTIONS, deadline)
         self._engine.plan.log_level = self._engine.plan.request_level = level
 
     def send_progress_notification(
@@ -444,6 +451,8 @@ def _options(
     progress: Optional[ProgressCallback] = None,
     progress_token: bool = False,
 ) -> CallOptions:
+    if meta is None and cancel is None and headers is None and progress is None and not progress_token:
+        return NO_OPTIONS
     return CallOptions(dict(meta or {}), dict(headers or {}), cancel, progress, progress_token)
 
 

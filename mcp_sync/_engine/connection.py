@@ -7,8 +7,8 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Callable, Optional, Union
+from types import MappingProxyType
+from typing import Any, Callable, NamedTuple, Optional, Union
 
 from .._concurrency.cancel import CancelToken
 from .._concurrency.deadline import Deadline
@@ -39,8 +39,10 @@ _LAST_WORD = 0.2
 _INLINE_POLL = 0.02
 
 
-@dataclass
-class CallOptions:
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class CallOptions(NamedTuple):
     """What a caller may say about one call, beside its params.
 
     Attributes:
@@ -51,8 +53,8 @@ class CallOptions:
         progress_token: Whether to ask for progress although nobody takes it, to keep the clock going.
     """
 
-    meta: dict[str, Any] = field(default_factory=dict)
-    headers: Mapping[str, str] = field(default_factory=dict)
+    meta: Mapping[str, Any] = _NOTHING
+    headers: Mapping[str, str] = _NOTHING
     cancel: Optional[CancelToken] = None
     progress: Optional[ProgressCallback] = None
     progress_token: bool = False
@@ -119,9 +121,9 @@ class Connection:
             progress = _Progress(options.progress, call, self._router)
             call.progress = progress
         params = era.params(params, meta)
-        headers = era.headers(spec.method, params)
-        if options.headers:
-            headers = {**options.headers, **headers}
+        headers = _NOTHING
+        if self.channel.is_http:
+            headers = {**options.headers, **era.headers(spec.method, params)}
         frame = Frame(self.encode(spec.method, params, call.id), spec.method, headers)
         try:
             self.dispatch(frame, call, options.cancel)

@@ -340,8 +340,7 @@ class Engine:
         era = connection.era
         era.check(spec)
         if self.plan.request_level is not None and era.traits.modern:
-            options = copy.copy(options)
-            options.meta = {LOG_LEVEL_KEY: self.plan.request_level, **options.meta}
+            options = options._replace(meta={LOG_LEVEL_KEY: self.plan.request_level, **options.meta})
         try:
             return connection.exchange(era, spec, params, options, deadline)
         except UnsupportedProtocolVersion as refusal:

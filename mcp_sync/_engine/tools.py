@@ -6,11 +6,16 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Optional
 
-from .._protocol.headers import InvalidParamHeader, compile_param_headers, param_headers
+from pydantic_core import to_json
+
+from .._concurrency.deadline import Deadline
+from .._protocol.headers import InvalidParamHeader, ParamHeader, compile_param_headers, param_headers
 from .._protocol.schemas import OutputSchema
 from ..types import ListToolsResult, Tool
 
 logger = logging.getLogger("mcp_sync.tools")
+
+_ANNOTATION = b'"x-mcp-header"'
 
 
 class ToolIndex:
@@ -20,8 +25,8 @@ class ToolIndex:
     """
 
     def __init__(self) -> None:
-        self._tools: dict[str, Tool] = {}
-        self._schemas: dict[str, Optional[OutputSchema]] = {}
+        self._headers: dict[str, tuple[ParamHeader, ...]] = {}
+        self._schemas: dict[str, OutputSchema] = {}
 
     def learn(self, result: ListToolsResult, check_headers: bool) -> None:
         """Take over a page of tools.
@@ -31,38 +36,40 @@ class ToolIndex:
                 invalid are taken out of it, with a warning: the specification has them rejected.
             check_headers: Whether annotations count, which they do on Streamable HTTP alone.
         """
-        if check_headers:
-            result.tools = [tool for tool in result.tools if self._headers_valid(tool)]
+        # Hardly any tool has annotations, and looking for them in each schema would take longer than all
+        # the rest of a large page.
+        if check_headers and (self._headers or _ANNOTATION in to_json([t.input_schema for t in result.tools])):
+            result.tools = [tool for tool in result.tools if self._learn_headers(tool)]
         for tool in result.tools:
-            self._tools[tool.name] = tool
-            self._schemas.pop(tool.name, None)
+            if isinstance(tool.output_schema, dict):
+                self._schemas[tool.name] = OutputSchema(tool.output_schema)
+            else:
+                self._schemas.pop(tool.name, None)
 
-    def _headers_valid(self, tool: Tool) -> bool:
+    def _learn_headers(self, tool: Tool) -> bool:
+        self._headers.pop(tool.name, None)
         try:
-            compile_param_headers(tool.input_schema)
+            compiled = compile_param_headers(tool.input_schema)
         except InvalidParamHeader as error:
             logger.warning("Left out tool %s: its x-mcp-header is invalid: %s", tool.name, error)
-            self._tools.pop(tool.name, None)
             return False
+        if compiled:
+            self._headers[tool.name] = compiled
         return True
 
     def headers(self, name: str, arguments: Mapping[str, Any]) -> dict[str, str]:
         """Return the ``Mcp-Param-*`` headers of a call."""
-        tool = self._tools.get(name)
-        return param_headers(compile_param_headers(tool.input_schema), arguments) if tool is not None else {}
+        compiled = self._headers.get(name)
+        return param_headers(compiled, arguments) if compiled else {}
 
-    def output_fault(self, name: str, output: Any) -> Optional[str]:
-        """Return why an output does not match the tool's schema; ``None`` if it does, or none is known."""
-        schema = self._schema(name)
+    def output_fault(self, name: str, output: Any, deadline: Deadline) -> Optional[str]:
+        """Return why an output does not match the tool's schema; ``None`` if it does, or none is known.
+
+        A schema that takes longer to check than the deadline leaves counts as a fault.
+        """
+        schema = self._schemas.get(name)
         if schema is None:
             return None
         if output is None:
             return "the tool declares structured output but returned none"
-        return schema.check(output)
-
-    def _schema(self, name: str) -> Optional[OutputSchema]:
-        if name not in self._schemas:
-            tool = self._tools.get(name)
-            declared = tool.output_schema if tool is not None else None
-            self._schemas[name] = OutputSchema(declared) if isinstance(declared, dict) else None
-        return self._schemas[name]
+        return schema.check(output, expired=lambda: deadline.expired)

@@ -60,7 +60,7 @@ class Era:
                 version=self.version,
             )
 
-    def params(self, params: dict[str, Any], meta: dict[str, Any]) -> dict[str, Any]:
+    def params(self, params: dict[str, Any], meta: Mapping[str, Any]) -> dict[str, Any]:
         """Return the params as they are sent, with their ``_meta``."""
         raise NotImplementedError
 
@@ -92,7 +92,7 @@ class HandshakeEra(Era):
             resumable=True,
         )
 
-    def params(self, params: dict[str, Any], meta: dict[str, Any]) -> dict[str, Any]:
+    def params(self, params: dict[str, Any], meta: Mapping[str, Any]) -> dict[str, Any]:
         return {**params, "_meta": meta} if meta else params
 
     def headers(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
@@ -132,7 +132,7 @@ class StatelessEra(Era):
     def wire(self, listening: bool) -> Wire:
         return Wire(version_header=self.version, cancel_by_close=True)
 
-    def params(self, params: dict[str, Any], meta: dict[str, Any]) -> dict[str, Any]:
+    def params(self, params: dict[str, Any], meta: Mapping[str, Any]) -> dict[str, Any]:
         return {**params, "_meta": {**meta, **self._meta} if meta else self._meta}
 
     def headers(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
