@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from ._catalog import FakePrompt, FakeResource, FakeTool
 from ._context import ClientError, ToolContext
 from ._rpc import RpcError
 from ._server import FakeServer
+
+if TYPE_CHECKING:
+    from ._http import HTTPEndpoint, HTTPReply, HTTPRequest
 
 __all__ = [
     "ClientError",
@@ -13,6 +18,18 @@ __all__ = [
     "FakeResource",
     "FakeServer",
     "FakeTool",
+    "HTTPEndpoint",
+    "HTTPReply",
+    "HTTPRequest",
     "RpcError",
     "ToolContext",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # The HTTP server of the standard library costs the demo server a third of its start, and it needs none.
+    if name in ("HTTPEndpoint", "HTTPReply", "HTTPRequest"):
+        from . import _http
+
+        return getattr(_http, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
