@@ -38,8 +38,11 @@ class ToolIndex:
         """
         # Hardly any tool has annotations, and looking for them in each schema would take longer than all
         # the rest of a large page.
-        if check_headers and (self._headers or _ANNOTATION in to_json([t.input_schema for t in result.tools])):
+        if check_headers and _is_annotated(result.tools):
             result.tools = [tool for tool in result.tools if self._learn_headers(tool)]
+        else:
+            for tool in result.tools:
+                self._headers.pop(tool.name, None)
         for tool in result.tools:
             if isinstance(tool.output_schema, dict):
                 self._schemas[tool.name] = OutputSchema(tool.output_schema)
@@ -73,3 +76,7 @@ class ToolIndex:
         if output is None:
             return "the tool declares structured output but returned none"
         return schema.check(output, expired=lambda: deadline.expired)
+
+
+def _is_annotated(tools: list[Tool]) -> bool:
+    return _ANNOTATION in to_json([tool.input_schema for tool in tools])
