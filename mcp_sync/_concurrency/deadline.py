@@ -34,12 +34,13 @@ class Deadline:
 
     def remaining(self) -> Optional[float]:
         """Return the seconds left, at least 0, or ``None`` where there is no bound."""
-        end = self._end
-        if self.silence is not None and not self._holds:
-            end = min(end, self._last + self.silence)
+        end, now = self._end, _now()
+        if self.silence is not None:
+            # Held, the clock shows its full time, so that whoever waits by it looks again after the release.
+            end = min(end, (now if self._holds else self._last) + self.silence)
         if end == math.inf:
             return None
-        return max(0.0, end - _now())
+        return max(0.0, end - now)
 
     @property
     def expired(self) -> bool:
