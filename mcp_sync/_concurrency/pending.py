@@ -12,6 +12,24 @@ from .deadline import Deadline
 _SLICE = 0.1 if os.name == "nt" else None
 
 
+def _patience(left: Optional[float]) -> Optional[float]:
+    """Return how long to wait in one go when ``left`` seconds remain."""
+    if _SLICE is not None:
+        left = _SLICE if left is None else min(left, _SLICE)
+    # A lock refuses waits of more than a few hundred years; nobody needs more than a day at a time.
+    return None if left is None else min(left, 86400.0)
+
+
+def wait_for(event: threading.Event, deadline: Deadline) -> bool:
+    """Wait for an event, so that Ctrl-C gets through; return whether it came before the deadline."""
+    while not event.is_set():
+        left = deadline.remaining()
+        if left == 0.0:
+            return event.is_set()
+        event.wait(_patience(left))
+    return True
+
+
 class PendingCall:
     """A one-shot future: the first outcome wins, later ones are dropped.
 
@@ -104,10 +122,8 @@ class PendingCall:
             left = deadline.remaining()
             if left == 0.0:
                 return self.settled
-            if _SLICE is not None:
-                left = _SLICE if left is None else min(left, _SLICE)
-            # A lock refuses waits of more than a few hundred years; nobody needs more than a day at a time.
-            if latch.acquire(timeout=min(left, 86400.0) if left is not None else -1):
+            patience = _patience(left)
+            if latch.acquire(timeout=-1 if patience is None else patience):
                 latch.release()
         return True
 

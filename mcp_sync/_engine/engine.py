@@ -22,7 +22,8 @@ from pydantic import BaseModel, ValidationError
 
 from .._concurrency import fork
 from .._concurrency.deadline import Deadline
-from .._concurrency.threads import spawn
+from .._concurrency.pending import wait_for
+from .._concurrency.threads import join_all, spawn
 from .._protocol import methods
 from .._protocol.eras import INPUT_REQUIRED, LOG_LEVEL_KEY, Era, StatelessEra
 from .._protocol.input_rounds import input_requests, next_params
@@ -32,6 +33,7 @@ from .._protocol.versions import MODERN_VERSIONS, TRAITS, best_common
 from ..errors import (
     CallTimeout,
     ClientClosed,
+    ConnectFailed,
     Forked,
     InputRoundsExceeded,
     InvalidResult,
@@ -82,7 +84,15 @@ class _Opening:
 
     def __init__(self) -> None:
         self.done = threading.Event()
+        self.connection: Optional[Connection] = None
         self.error: Optional[BaseException] = None
+        self.thread: Optional[threading.Thread] = None
+
+    def fail(self, error: BaseException) -> None:
+        """Wake all who wait."""
+        # Its frames would keep the client alive, and each waiter raises a copy anyway.
+        self.error = error.with_traceback(None)
+        self.done.set()
 
 
 @dataclass
@@ -122,7 +132,6 @@ class Engine:
         self._opening: Optional[_Opening] = None
         self._closed = False
         self._forked = False
-        self._opened_once = False
         self._lock = threading.Lock()  # Guards the five above. No I/O and no waiting under it.
         weakref.finalize(self, self._live.discard)
         fork.watch(self)
@@ -163,22 +172,30 @@ class Engine:
         Each caller waits by its own deadline, and one that gives up spoils it for no other: the
         opening has a thread and a bound of its own.
         """
-        while True:
-            with self._lock:
-                if self._closed:
-                    raise ClientClosed("the client is closed")
-                connection = self._connection
-                if connection is not None and connection.error is None:
-                    return connection
-                opening = self._opening
-                if opening is None:
-                    opening = self._opening = _Opening()
-                    run = contextvars.copy_context().run
-                    spawn(self.plan.settings.name, "open", run, self._run_opening, opening, negotiation)
-            self._wait_for(opening, deadline)
+        with self._lock:
+            if self._closed:
+                raise ClientClosed("the client is closed")
+            connection = self._connection
+            if connection is not None and connection.error is None:
+                return connection
+            opening = self._opening or self._begin_opening(negotiation)
+        return self._wait_for(opening, deadline)
 
-    def _wait_for(self, opening: _Opening, deadline: Deadline) -> None:
-        if not opening.done.wait(deadline.remaining()):
+    def _begin_opening(self, negotiation: Optional[Callable[[], Negotiation]]) -> _Opening:
+        opening = _Opening()
+        run = contextvars.copy_context().run
+        try:
+            opening.thread = spawn(
+                self.plan.settings.name, "open", run, self._run_opening, opening, negotiation
+            )
+        except RuntimeError as error:
+            raise ConnectFailed(f"no thread could be started: {error}") from error
+        # The thread is there already, but it needs the lock to end.
+        self._opening = opening
+        return opening
+
+    def _wait_for(self, opening: _Opening, deadline: Deadline) -> Connection:
+        if not wait_for(opening.done, deadline):
             bound = deadline.reached
             raise CallTimeout(
                 f"the connection was not open within {bound or 0:g} s", timeout=bound, request_sent=False
@@ -186,29 +203,35 @@ class Engine:
         if opening.error is not None:
             error = copy.copy(opening.error)
             raise error from opening.error.__cause__
+        assert opening.connection is not None
+        deadline.touch()  # The server has had its own time to open, and the call has not been sent yet.
+        return opening.connection
 
     def _run_opening(self, opening: _Opening, negotiation: Optional[Callable[[], Negotiation]]) -> None:
+        problem: Optional[BaseException] = None
         try:
             connection = self._open_now(negotiation)
+            problem = self._install(connection)
+            opening.connection = connection
         except BaseException as error:
-            opening.error = error
+            problem = error
             if not isinstance(error, Exception):
                 raise
-        else:
-            opening.error = self._install(connection)
         finally:
             with self._lock:
                 self._opening = None
+            if problem is not None:
+                opening.fail(problem)
             opening.done.set()
 
     def _install(self, connection: Connection) -> Optional[MCPError]:
+        """Make a connection the current one, unless it is dead or the client closed: return why."""
         with self._lock:
-            if not self._closed:
+            if connection.error is None and not self._closed:
                 self._connection = connection
-                self._opened_once = True
                 return None
         connection.channel.close(Deadline(self.plan.settings.timeouts.close))
-        return ClientClosed("the client was closed while it opened")
+        return ClientClosed("the client was closed while it opened") if self._closed else connection.error
 
     def _open_now(self, negotiation: Optional[Callable[[], Negotiation]]) -> Connection:
         plan = self.plan
@@ -263,12 +286,17 @@ class Engine:
         with self._lock:
             self._closed = True
             connections = list(self._live.connections)
+            opening = self._opening
         reason = ClientClosed("the client was closed")
+        if opening is not None:
+            opening.fail(reason)
         for connection in connections:
             connection.lost(reason)
         for connection in connections:
             connection.channel.close(deadline)
         self._router.close(deadline)
+        if opening is not None and opening.thread is not None:
+            join_all([opening.thread], deadline)
         with self._lock:
             self._live.connections.clear()
 
