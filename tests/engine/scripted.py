@@ -43,7 +43,7 @@ def legacy(version: str = LEGACY, **more: Script) -> dict[str, Script]:
     info = {"name": "scripted", "version": "1"}
     result = {"protocolVersion": version, "capabilities": {"logging": {}}, "serverInfo": info}
     return {
-        "server/discover": lambda request: RpcError(-32601, "Method not found"),
+        "server/discover": lambda request: refusal(-32601, "Method not found"),
         "initialize": lambda request: result,
         **_by_method(more),
     }
@@ -56,6 +56,11 @@ def _by_method(scripts: Mapping[str, Script]) -> dict[str, Script]:
 def text(words: str, **more: Any) -> Message:
     """Build the result of a tool."""
     return {"content": [{"type": "text", "text": words}], **more}
+
+
+def refusal(code: int, message: str = "refused", data: Any = None) -> RpcError:
+    """Build an error for a script to answer with."""
+    return RpcError(code, message, data)
 
 
 def reply_to(request: Message, outcome: Any) -> Message:
