@@ -155,8 +155,10 @@ _NAMES = {
 }
 _HOME = {name: submodule for submodule, names in _NAMES.items() for name in names.split()}
 
-# A star import must not replace typing.Annotated.
-__all__ = sorted(_HOME.keys() - {"Annotated"})  # pyright: ignore[reportUnsupportedDunderAll]
+if not TYPE_CHECKING:
+    # Type checkers take the names from the star imports above; a computed list would hide them.
+    # At run time a star import must not replace typing.Annotated.
+    __all__ = sorted(_HOME.keys() - {"Annotated"})
 
 
 def __getattr__(name: str) -> Any:

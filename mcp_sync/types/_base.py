@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Callable
 from functools import cache
@@ -32,9 +33,19 @@ _SPECIAL_NAMES = {"meta": "_meta"}
 # validated without it, and only then is the lenient reading below allowed.
 _BUILT_BY_HAND: Any = {"mcp_sync": "built by hand"}
 
-# Guards the first, deferred build of a model's validator. pydantic builds without a
-# lock, and nothing but pydantic runs under this one.
+# Guards the first, deferred build of a model's validator: pydantic 2.11 fails when two threads
+# build at once. Nothing but pydantic runs under it.
 _build_lock = threading.RLock()
+
+
+def _renew_build_lock() -> None:
+    global _build_lock
+    _build_lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    # The thread that held the lock does not exist in the child.
+    os.register_at_fork(after_in_child=_renew_build_lock)
 
 
 def wire_name(name: str) -> str:

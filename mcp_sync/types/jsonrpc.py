@@ -34,7 +34,7 @@ class ErrorData(WireModel):
     """Why a request failed. A callback may return one to refuse a request of the server.
 
     Attributes:
-        code: Kind of the error, see the constants of `mcp_sync.types.errors`.
+        code: Kind of the error, see `mcp_sync.types.codes`.
         message: One short sentence.
         data: Anything else that the sender wants to tell.
     """

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal, Optional
+from typing import Annotated, Literal, Optional
 
-from mcp_sync.types._base import Lenient
+from pydantic import Field
+
+from mcp_sync.types._base import Lenient, or_default
 from mcp_sync.types.capabilities import ServerCapabilities
 from mcp_sync.types.messages import (
     CacheableResult,
@@ -29,11 +31,13 @@ class Implementation(BaseMetadata, Icons):
     """The software at one end. It describes itself; do not base decisions of security on it.
 
     Attributes:
-        version: Its version.
+        name: Its name; empty when the peer sent none.
+        version: Its version; empty when the peer sent none.
         website_url: A page about it.
     """
 
-    version: str
+    name: Annotated[str, or_default(str)] = Field(default=None, validate_default=True)
+    version: Annotated[str, or_default(str)] = Field(default=None, validate_default=True)
     description: Lenient[str] = None
     website_url: Lenient[str] = None
 
