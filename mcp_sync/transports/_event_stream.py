@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Optional
+from typing import Optional, Union
 
 from sseclient import SSEClient
 
 from ..errors import MessageTooLarge
 
 _BOM = b"\xef\xbb\xbf"
+_LARGE = 65536
 _DATA, _ID, _RETRY = b"data", b"id", b"retry"
 
 
@@ -40,7 +41,7 @@ class EventStream:
         self.retry: Optional[int] = None
         self.count = 0
 
-    def __iter__(self) -> Iterator[str]:
+    def __iter__(self) -> Iterator[Union[str, bytes]]:
         """Yield the data of each event: ``""`` if it has none, or is of another type than ``message``.
 
         Raises:
@@ -48,13 +49,34 @@ class EventStream:
         """
         for block in self._blocks():
             self.count += 1
-            if not self._take_fields(block):
+            if len(block) >= _LARGE:
+                yield self._large(block)
+            elif self._take_fields(block):
+                yield self._parse(block)
+            else:
                 yield ""
-                continue
-            self._block = _as_utf8(block) + b"\n\n"
-            event = next(self._parsed)
-            self._block = b""
-            yield event.data if event.event == "message" else ""
+
+    def _parse(self, block: bytes) -> str:
+        self._block = _as_utf8(block) + b"\n\n"
+        event = next(self._parsed)
+        return event.data if event.event == "message" else ""
+
+    def _large(self, block: bytes) -> bytes:
+        """Parse an event by hand: sseclient-py copies each about eight times."""
+        data = []
+        kind = b""
+        for line in block.split(b"\n"):
+            if line.startswith(b"data:"):
+                data.append(line[6:] if line.startswith(b" ", 5) else line[5:])
+            elif line == _DATA:
+                data.append(b"")
+            elif line.startswith(b"event:"):
+                kind = line[6:].removeprefix(b" ")
+            else:
+                self._take_fields(line)
+        if kind not in (b"", b"message"):
+            return b""
+        return data[0] if len(data) == 1 else b"\n".join(data)
 
     def _source(self) -> Iterator[bytes]:
         while True:
@@ -88,18 +110,23 @@ class EventStream:
         size = 0
         is_first = True
         for chunk in self._with_line_feeds():
-            parts.append(chunk)
-            size += len(chunk)
-            if b"\n\n" in chunk or (chunk[0] == 10 and len(parts) > 1 and parts[-2].endswith(b"\n")):
-                *blocks, tail = b"".join(parts).split(b"\n\n")
-                parts, size = [tail] if tail else [], len(tail)
-                for block in blocks:
-                    self._check(len(block))
-                    if is_first:
-                        is_first, block = False, block[len(_BOM) :] if block.startswith(_BOM) else block
-                    if block.strip(b"\n"):
-                        yield block
-            self._check(size)
+            if parts and chunk.startswith(b"\n") and parts[-1].endswith(b"\n"):
+                # The blank line lies across the border. Put it into this chunk.
+                parts[-1], chunk = parts[-1][:-1], b"\n" + chunk
+            *blocks, tail = chunk.split(b"\n\n")
+            for block in blocks:
+                if parts:
+                    parts.append(block)
+                    block, parts, size = b"".join(parts), [], 0
+                self._check(len(block))
+                if is_first:
+                    is_first, block = False, block.removeprefix(_BOM)
+                if block.strip(b"\n"):
+                    yield block
+            if tail:
+                parts.append(tail)
+                size += len(tail)
+                self._check(size)
 
     def _with_line_feeds(self) -> Iterator[bytes]:
         """Yield the chunks with a line feed for each line end: CR LF, LF, or CR."""

@@ -72,8 +72,12 @@ class _BoundedPool(HTTPConnectionPool):
                 conn = self._idle().get()
             except queue.Empty:
                 break
-            if conn.reuse(exchange):
-                return cast(BoundedConnection, conn)
+            try:
+                if conn.reuse(exchange):
+                    return cast(BoundedConnection, conn)
+            except BaseException:
+                conn.close()
+                raise
             conn.close()
         return self._open(exchange, tunnel)
 
@@ -109,16 +113,20 @@ class _BoundedPool(HTTPConnectionPool):
             return
         idle.put(conn)
         if self.pool is None:  # Closed meanwhile, maybe before the connection was in.
-            self.close_idle(cast(Any, idle))
+            _close_all(cast(Any, idle))
 
-    @staticmethod
-    def close_idle(idle: IdleConnections) -> None:
-        """Close all connections that are in the queue."""
-        while True:
-            try:
-                idle.get().close()
-            except queue.Empty:
-                return
+    def close_idle(self) -> None:
+        """Close the connections that nobody uses."""
+        if self.pool is not None:
+            _close_all(cast(Any, self.pool))
+
+
+def _close_all(idle: IdleConnections) -> None:
+    while True:
+        try:
+            idle.get().close()
+        except queue.Empty:
+            return
 
 
 class PlainPool(_BoundedPool):
@@ -133,7 +141,15 @@ class TLSPool(_BoundedPool, HTTPSConnectionPool):
     ConnectionCls = cast(Any, TLSConnection)
 
 
-_POOL_CLASSES = {"http": PlainPool, "https": TLSPool}
+_POOL_CLASSES: dict[str, Any] = {"http": PlainPool, "https": TLSPool}
+
+
+def _pool_classes(proxy: str) -> dict[str, Any]:
+    if not proxy.lower().startswith("socks"):
+        return _POOL_CLASSES
+    from ._http_socks import POOL_CLASSES
+
+    return POOL_CLASSES
 
 
 class _Route(NamedTuple):
@@ -167,7 +183,7 @@ class BoundedAdapter(HTTPAdapter):
         is_new = proxy not in self.proxy_manager
         manager = super().proxy_manager_for(proxy, **proxy_kwargs)
         if is_new:
-            manager.pool_classes_by_scheme = _POOL_CLASSES
+            manager.pool_classes_by_scheme = _pool_classes(proxy)
         return manager
 
     def send(
@@ -192,7 +208,10 @@ class BoundedAdapter(HTTPAdapter):
         try:
             answer = self._send(request, exchange, self._route(request, verify, cert, proxies))
         except (OSError, http.client.HTTPException, HTTPError) as error:
-            raise _translated(error, exchange, request) from error
+            fault = _translated(error, exchange, request)
+            if fault is error:
+                raise
+            raise fault from error
         if not stream:
             answer.content  # noqa: B018
         return answer
@@ -205,7 +224,7 @@ class BoundedAdapter(HTTPAdapter):
                 conn.transmit(data)
             except NothingSent:
                 conn.close()
-                exchange.sent = False
+                exchange.unmark_sent()
                 conn = route.pool.acquire(exchange, route.tunnel, fresh=True)
                 conn.transmit(data)
             answer = Answer(conn.receive(request.method), request, conn)
@@ -253,8 +272,12 @@ class BoundedAdapter(HTTPAdapter):
         super().close()
 
     def abandon(self) -> None:
-        """In a forked child: close the inherited sockets of idle connections, without a byte to the peer."""
-        self.close()
+        """In a forked child: close the inherited sockets of idle connections, without a byte to the peer.
+
+        The managers are left alone: their locks may be held by threads that do not exist here.
+        """
+        for route in list(self._routes.values()):
+            route.pool.close_idle()
 
 
 def _serialized(request: requests.PreparedRequest, route: _Route) -> bytes:
@@ -263,7 +286,10 @@ def _serialized(request: requests.PreparedRequest, route: _Route) -> bytes:
     lines = [f"{request.method} {route.start}"]
     if "host" not in headers:
         lines.append(f"Host: {route.host}")
-    lines += [f"{name}: {_text(value)}" for name, value in (*pairs, *route.proxy_headers)]
+    lines += [
+        f"{name}: {value if type(value) is str else _text(value)}"
+        for name, value in (*pairs, *route.proxy_headers)
+    ]
     count = len(lines) + 1
     lines += ("", "")
     head = "\r\n".join(lines)
@@ -273,7 +299,11 @@ def _serialized(request: requests.PreparedRequest, route: _Route) -> bytes:
 
 
 def _text(value: Any) -> str:
-    return value if type(value) is str else value.decode("iso-8859-1")
+    if isinstance(value, bytes):
+        return value.decode("iso-8859-1")
+    if isinstance(value, str):
+        return value
+    raise requests.exceptions.InvalidHeader(f"the value of a header is a {type(value).__name__}")
 
 
 def _body(body: Any) -> bytes:
@@ -281,7 +311,7 @@ def _body(body: Any) -> bytes:
         return body
     if body is None:
         return b""
-    return body.encode() if isinstance(body, str) else bytes(body)
+    return body.encode() if isinstance(body, str) else b"".join(body)
 
 
 def _translated(

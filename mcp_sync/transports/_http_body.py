@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from .._concurrency.deadline import Deadline
-from ..errors import MessageTooLarge
+from ..errors import InvalidMessage, MessageTooLarge
 from ._http_response import Answer
 
 CHUNK = 262_144
@@ -54,13 +54,16 @@ class DirectReply:
         self._head = answer.head
         self._held: Any = answer.held
         coding = answer.headers.get("content-encoding")
-        self._inflate = Inflater(coding) if coding and coding.lower() != "identity" else None
+        self._inflate = Inflater(coding) if coding is not None and coding.lower() != "identity" else None
 
     def read1(self) -> bytes:
         """Return what is at hand, or wait for some of it; ``b""`` at the end."""
         if self._inflate is None:
             return self._head.read1(CHUNK)
-        return self._inflate.next(lambda: self._head.read1(CHUNK))
+        return self._inflate.next(self._compressed)
+
+    def _compressed(self) -> bytes:
+        return self._head.read1(CHUNK)
 
     def read(self, limit: int) -> bytes:
         """Return the whole body, of at most ``limit`` bytes."""
@@ -97,22 +100,25 @@ class Inflater:
     Args:
         coding: The value of ``Content-Encoding``.
 
-    Raises:
-        Truncated: It is none of those.
     """
 
     CODINGS = ("gzip", "x-gzip", "deflate")
 
     def __init__(self, coding: str) -> None:
-        if coding.lower() not in self.CODINGS:
-            raise Truncated(f"Content-Encoding {coding[:40]!r} was not asked for")
-        self._is_gzip = coding.lower() != "deflate"
+        self._coding = coding.lower()
+        self._is_gzip = self._coding != "deflate"
         self._inflate = zlib.decompressobj(zlib.MAX_WBITS | 32)
         self._rest = b""
         self._is_started = False
 
     def next(self, read: Any) -> bytes:
-        """Return the next bytes, reading compressed ones until there are some; ``b""`` at the end."""
+        """Return the next bytes, reading compressed ones until there are some; ``b""`` at the end.
+
+        Raises:
+            InvalidMessage: The coding is another one.
+        """
+        if self._coding not in self.CODINGS:
+            raise InvalidMessage(f"the body has the Content-Encoding {self._coding[:40]!r}, not asked for")
         while True:
             data = self._rest or read()
             self._rest = b""

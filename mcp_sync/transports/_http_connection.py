@@ -76,7 +76,7 @@ class BoundedConnection(_Connection):
         guard, self._guard = self._guard, None
         if guard is None:
             return
-        unharmed = self._exchange is not None and self._exchange.withdraw()
+        unharmed = self._exchange is not None and self._exchange.withdraw(guard)
         guard.close()
         if not unharmed:
             raise Aborted("the exchange was ended")
@@ -154,7 +154,7 @@ class BoundedConnection(_Connection):
         """
         exchange, self._exchange = self._exchange, None
         head = self._head
-        if exchange is None or not exchange.withdraw() or head is None or head.will_close:
+        if exchange is None or not exchange.withdraw(self.sock) or head is None or head.will_close:
             return False
         assert self._timed is not None
         self._timed.deadline = None
@@ -168,7 +168,7 @@ class BoundedConnection(_Connection):
         exchange, self._exchange = self._exchange, None
         guard, self._guard = self._guard, None
         if exchange is not None:
-            exchange.withdraw()
+            exchange.withdraw(guard or self.sock)
         if guard is not None:
             guard.close()
         self._head = self._reader = self._timed = None
@@ -210,14 +210,14 @@ class _DirectConnection(BoundedConnection):
             fault = sock.connect_ex(address)
             if fault in IN_PROGRESS:
                 fault = self._await_connect(sock, self._bound.within(share))
-            if not self._exchange.withdraw():
+            if not self._exchange.withdraw(sock):
                 raise Aborted("the exchange was ended")
             if fault:
                 raise OSError(fault, os.strerror(fault))
             sock.settimeout(self._bound.remaining())
             return sock
         except BaseException:
-            self._exchange.withdraw()
+            self._exchange.withdraw(sock)
             sock.close()
             raise
 
@@ -237,8 +237,8 @@ class PlainConnection(_DirectConnection, HTTPConnection):
     """For http."""
 
 
-class TLSConnection(_DirectConnection, HTTPSConnection):
-    """For https."""
+class GuardedConnection(BoundedConnection):
+    """Can be woken while TLS is agreed upon, too."""
 
     def _new_conn(self) -> socket.socket:
         sock = super()._new_conn()
@@ -248,3 +248,7 @@ class TLSConnection(_DirectConnection, HTTPSConnection):
             sock.close()
             raise
         return sock
+
+
+class TLSConnection(GuardedConnection, _DirectConnection, HTTPSConnection):
+    """For https."""

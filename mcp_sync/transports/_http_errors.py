@@ -73,7 +73,8 @@ def timed_out(exchange: Exchange, doing: str, peer: str) -> CallTimeout:
     """Say that the deadline has passed."""
     bound = exchange.deadline.reached
     text = f"{doing}: no answer from {peer} within {bound:g} s" if bound is not None else f"{doing}: too late"
-    return CallTimeout(text, timeout=bound, request_sent=exchange.sent)
+    sent = exchange.sent if exchange.call is None else exchange.call.request_sent
+    return CallTimeout(text, timeout=bound, request_sent=sent)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
@@ -101,7 +102,7 @@ def _described(error: BaseException) -> str:
             return item.strerror
     for item in innermost:
         if not isinstance(item, (requests.RequestException, HTTPError)):
-            return f"{type(item).__name__}: {item}" if str(item) else type(item).__name__
+            return f"{type(item).__name__}: {str(item)[:200]}" if str(item) else type(item).__name__
     return type(innermost[-1]).__name__
 
 

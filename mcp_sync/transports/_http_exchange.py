@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
 from typing import Any, Optional
 
 from .._concurrency.deadline import Deadline
@@ -31,7 +32,7 @@ class Exchange:
         aborted: Whether `abort` was called.
     """
 
-    __slots__ = ("_cell", "aborted", "call", "connect", "deadline", "sent", "session")
+    __slots__ = ("_sockets", "aborted", "call", "connect", "deadline", "sent", "session")
 
     def __init__(
         self, deadline: Deadline, connect: Optional[float] = None, call: Optional[PendingCall] = None
@@ -42,9 +43,10 @@ class Exchange:
         self.sent = False
         self.session = False
         self.aborted = False
-        # Holds the socket in use. Whoever pops it decides: the owner takes it back for the pool, or `abort`
-        # shuts it down. `list.pop` is atomic, so that a connection given back is never hit by a late abort.
-        self._cell: list[socket.socket] = []
+        # The sockets in use. Whoever takes one out decides: its owner, who gives it back to the pool, or
+        # `abort`, which shuts it down. Single operations of a list are atomic, so that a connection which
+        # was given back is never hit by a late abort.
+        self._sockets: list[Any] = []
 
     @classmethod
     def of(cls, timeout: Any) -> Exchange:
@@ -58,22 +60,22 @@ class Exchange:
             return cls(Deadline(None, silence=read), connect)
         return cls(Deadline(timeout))
 
-    def publish(self, sock: socket.socket) -> None:
-        """Name the socket that `abort` has to shut down.
+    def publish(self, sock: Any) -> None:
+        """Name a socket that `abort` has to shut down.
 
         Raises:
             Aborted: It is too late.
         """
-        self._cell.append(sock)
+        self._sockets.append(sock)
         if self.aborted:
-            self.withdraw()
+            self.withdraw(sock)
             raise Aborted("the exchange was ended")
 
-    def withdraw(self) -> bool:
-        """Take the socket back; return ``False`` if it was shut down meanwhile."""
+    def withdraw(self, sock: Any) -> bool:
+        """Take a socket back; return ``False`` if it was shut down meanwhile, or was not there."""
         try:
-            self._cell.pop()
-        except IndexError:
+            self._sockets.remove(sock)
+        except ValueError:
             return False
         return True
 
@@ -83,19 +85,30 @@ class Exchange:
         if self.call is not None:
             self.call.request_sent = True
 
+    def unmark_sent(self) -> None:
+        """Note that no byte of the request has left after all."""
+        self.sent = False
+        if self.call is not None:
+            self.call.request_sent = False
+
     def abort(self) -> None:
         """End the exchange: wake the thread that sends or reads. From any thread; does not block."""
         self.aborted = True
-        try:
-            shut_down(self._cell.pop())
-        except IndexError:
-            pass
+        for sock in self._taken():
+            shut_down(sock)
 
     def drop(self) -> None:
-        """In a forked child: close the inherited socket without a byte to the peer."""
+        """In a forked child: close the inherited sockets without a byte to the peer."""
         self.aborted = True
-        while self._cell:
-            self._cell.pop().close()
+        for sock in self._taken():
+            sock.close()
+
+    def _taken(self) -> Iterator[Any]:
+        while True:
+            try:
+                yield self._sockets.pop()
+            except IndexError:
+                return
 
 
 def shut_down(sock: Any) -> None:

@@ -136,6 +136,7 @@ class Intake:
             HTTPStatusError: Anything else.
         """
         body = self._failure(reply, exchange)
+        reply.release()
         message = _json_object(body) if media_type(reply) in ("application/json", "") else {}
         parts = codec.error_parts(message)
         is_ours = codec.as_id(message.get("id")) == call.id
@@ -152,6 +153,7 @@ class Intake:
     def reject(self, reply: Reply, exchange: Exchange, doing: str) -> NoReturn:
         """Raise the `HTTPStatusError` of a response that concerns no request."""
         body = self._excerpt(reply, exchange)
+        reply.release()
         raise status_error(reply.status, reply.headers, reply.url, _text(body), doing)
 
     def _failure(self, reply: Reply, exchange: Exchange) -> bytes:

@@ -32,14 +32,17 @@ class SessionReply:
         self._exchange: Optional[Exchange] = exchange
         self._source = getattr(response.raw, "_fp", None)
         self._sock = _socket_of(response.raw)
-        if self._sock is not None:
-            exchange.publish(self._sock)
         coding = (response.headers.get("content-encoding") or "").lower()
         self._inflate = Inflater(coding) if coding in Inflater.CODINGS else None
         self._chunks: Any = None
         is_plain = not coding or coding == "identity" or self._inflate is not None
         if response._content_consumed or not is_plain or not hasattr(self._source, "read1"):  # type: ignore[attr-defined]
             self._chunks, self._inflate = response.iter_content(CHUNK), None
+
+    def publish(self) -> None:
+        """Have the exchange know the socket."""
+        if self._sock is not None and self._exchange is not None:
+            self._exchange.publish(self._sock)
 
     def read1(self) -> bytes:
         """Return what is at hand, or wait for some of it; ``b""`` at the end."""
@@ -77,7 +80,7 @@ class SessionReply:
             self.close()
             return
         exchange, self._exchange = self._exchange, None
-        if exchange.withdraw() or self._sock is None:
+        if self._sock is None or exchange.withdraw(self._sock):
             release = getattr(self._response.raw, "release_conn", None)
             if release is not None:
                 release()
@@ -99,7 +102,7 @@ class SessionReply:
         """Close the connection."""
         exchange, self._exchange = self._exchange, None
         if exchange is not None:
-            exchange.withdraw()
+            exchange.withdraw(self._sock)
         self._response.close()
 
 
@@ -142,7 +145,18 @@ def send_through(
         stream=True,
         **options,
     )
-    return SessionReply(response, exchange)
+    return reply_of(response, exchange)
+
+
+def reply_of(response: requests.Response, exchange: Exchange) -> SessionReply:
+    """Make a reply of any response, whose socket belongs to the exchange from now on."""
+    try:
+        reply = SessionReply(response, exchange)
+        reply.publish()
+    except BaseException:
+        response.close()
+        raise
+    return reply
 
 
 def _positive(seconds: Optional[float]) -> Optional[float]:

@@ -21,7 +21,7 @@ from ._http_body import DirectReply, Reply
 from ._http_errors import status_error
 from ._http_exchange import Exchange
 from ._http_response import Answer, Headers
-from ._http_session import SessionReply, send_through
+from ._http_session import reply_of, send_through
 from ._http_target import StreamableHTTP, origin, public_url
 
 _MOST_REDIRECTS = 5
@@ -55,10 +55,8 @@ class Sender:
             if reply.status not in _REDIRECTS:
                 self.url = url
                 return reply
-            try:
-                url = _next_url(reply, url, doing)
-            finally:
-                reply.close()
+            reply.release()
+            url = _next_url(reply, url, doing)
         raise status_error(reply.status, reply.headers, url, "", doing, "too many redirects")
 
     def _send_once(
@@ -123,14 +121,18 @@ class DirectSender(Sender):
         request = self._request(url, method, headers, body, settings)
         response = self._adapter.send(request, timeout=exchange, **settings.options)
         if request.hooks["response"]:
-            options = {"timeout": exchange, **settings.options}
-            response = dispatch_hook("response", request.hooks, response, **options)  # type: ignore[no-untyped-call]
+            try:
+                options = {"timeout": exchange, **settings.options}
+                response = dispatch_hook("response", request.hooks, response, **options)  # type: ignore[no-untyped-call]
+            except BaseException:
+                response.close()
+                raise
         for answer in (*response.history, response):
             if "set-cookie" in answer.headers:
                 self._keep_cookies(answer)
         if type(response) is Answer and not response._content_consumed:
             return DirectReply(response)
-        return SessionReply(response, exchange)
+        return reply_of(response, exchange)
 
     def _request(
         self, url: str, method: str, headers: Mapping[str, str], body: Optional[bytes], settings: _Settings
