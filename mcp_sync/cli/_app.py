@@ -127,8 +127,7 @@ def tools(options: CommonOptions, words: tuple[str, ...]) -> None:
     target, rest = split_target(words, options.command, options.headers)
     if rest:
         raise click.UsageError(f"too many arguments: {' '.join(rest)}")
-    budget = Budget(options.timeout)
-    with closing(make_client(target, options.mode)) as client:
+    with Budget(options.timeout) as budget, closing(make_client(target, options.mode)) as client:
         client.open(**budget.left())
         found = list(client.tools(**budget.left()))
     if options.as_json:
@@ -171,8 +170,7 @@ def call(options: CommonOptions, words: tuple[str, ...]) -> int:
 
 
 def _call(target: Target, name: str, given: GivenArguments, options: CommonOptions) -> types.CallToolResult:
-    budget = Budget(options.timeout)
-    with LiveBar(name) as bar:
+    with Budget(options.timeout) as budget, LiveBar(name) as bar:
         asker = Asker(bar)
         # The asker leaves first: the client would wait for a question that nobody answers.
         with closing(make_client(target, options.mode, asker)) as client, asker:

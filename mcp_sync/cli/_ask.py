@@ -104,11 +104,7 @@ class Asker:
                 return schema["default"]
             if not text and not required:
                 return None
-            try:
-                value = _typed(name, text, schema)
-                fault = _fault(value, schema, choices) if text else "an answer is needed"
-            except click.UsageError as error:
-                fault = error.message
+            value, fault = _checked(name, text, schema, choices)
             if fault is None:
                 return value
             _say(f"  {fault}")
@@ -155,6 +151,19 @@ def _question(name: str, schema: Mapping[str, Any], required: bool) -> str:
         hints.append("several: separate them by commas")
     shown = ", ".join(hint for hint in hints if hint)
     return f"{title} [{shown}]: " if shown else f"{title}: "
+
+
+def _checked(
+    name: str, text: str, schema: Mapping[str, Any], choices: Mapping[str, str]
+) -> tuple[Any, Optional[str]]:
+    """Return an answer as the field's type wants it, and what is wrong with it."""
+    if not text:
+        return None, "an answer is needed"
+    try:
+        value = _typed(name, text, schema)
+    except click.UsageError as error:
+        return None, error.message
+    return value, _fault(value, schema, choices)
 
 
 def _typed(name: str, text: str, schema: Mapping[str, Any]) -> Any:

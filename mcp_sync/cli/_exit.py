@@ -80,10 +80,6 @@ def report(error: BaseException, as_json: bool) -> None:
         click.echo("mcp-sync: interrupted", err=True)
     else:
         click.echo(f"mcp-sync: {clean(_message(error))}", err=True)
-        tail = getattr(error, "stderr_tail", "")
-        if tail:
-            click.echo("The last words of the server on standard error:", err=True)
-            click.echo(clean(_indented(tail)), err=True)
 
 
 def _message(error: BaseException) -> str:
@@ -117,7 +113,3 @@ def _plain(value: Any) -> Optional[Any]:
     except (TypeError, ValueError):
         return repr(value)
     return value
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"  {line}" for line in text.rstrip().splitlines())

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Any, Callable, Optional, Union
 from urllib.parse import urlsplit
 
 import click
 
-from .. import Client, Stdio, StreamableHTTP
+from .. import CallTimeout, Client, Stdio, StreamableHTTP
 from .._protocol.negotiation import AUTO, LEGACY
 from .._protocol.versions import TRAITS
 from ..handlers import ElicitationCallback
@@ -39,20 +40,35 @@ class CommonOptions:
 
 
 class Budget:
-    """The time that is left for a whole command.
+    """The time that is left for a whole command. Use it as a context manager.
 
     Args:
         seconds: All of it, ``None`` for the bounds of the library.
     """
 
     def __init__(self, seconds: Optional[float]) -> None:
-        self._end = None if seconds is None else time.monotonic() + seconds
+        self._seconds = seconds
+        self._end = time.monotonic() + (seconds or 0)
+
+    def __enter__(self) -> Budget:
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        if isinstance(error, CallTimeout) and self._seconds is not None:
+            # The error itself names what was left for the last step.
+            text = f"not done within {self._seconds:g} s: {error}"
+            raise CallTimeout(text, timeout=self._seconds, request_sent=error.request_sent) from error
 
     def left(self) -> dict[str, Any]:
         """Return the ``timeout`` for the next call, as keyword arguments."""
-        if self._end is None:
+        if self._seconds is None:
             return {}
-        return {"timeout": max(0.0, self._end - time.monotonic())}
+        return {"timeout": round(max(0.0, self._end - time.monotonic()), 3)}
 
 
 def common_options(function: Callable[..., Any]) -> Callable[..., Any]:

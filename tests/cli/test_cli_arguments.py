@@ -1,0 +1,171 @@
+"""The arguments of a tool, as they are typed."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+click = pytest.importorskip("click")
+
+from mcp_sync.cli._arguments import read_arguments  # noqa: E402
+
+OPTIONAL_INTEGER = {"anyOf": [{"type": "integer"}, {"type": "null"}]}
+COLOURS = {"$defs": {"Colour": {"enum": ["red", "green"]}, "Size": {"type": "integer"}}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "value"),
+    [
+        ({"type": "string"}, "5", "5"),
+        ({"type": "string"}, "", ""),
+        ({"type": "string"}, "a=b", "a=b"),
+        ({"type": "string"}, "null", "null"),
+        ({"type": "integer"}, "5", 5),
+        ({"type": "integer"}, "-5", -5),
+        ({"type": "integer"}, "5.0", 5),
+        ({"type": "integer"}, "1e3", 1000),
+        ({"type": "number"}, "5", 5),
+        ({"type": "number"}, "2.5", 2.5),
+        ({"type": "number"}, " -1e-3 ", -0.001),
+        ({"type": "boolean"}, "true", True),
+        ({"type": "boolean"}, "No", False),
+        ({"type": "boolean"}, "0", False),
+        ({"type": "null"}, "null", None),
+        ({"type": "object"}, '{"a": [1]}', {"a": [1]}),
+        ({"type": "array"}, "[1, 2]", [1, 2]),
+        ({"type": "array", "items": {"type": "integer"}}, "7", [7]),
+        ({"type": "array"}, "a,b", ["a,b"]),
+        ({"type": ["integer", "null"]}, "", None),
+        ({"type": ["integer", "string"]}, "5", "5"),
+        ({"type": ["array", "null"]}, "null", None),
+        ({"type": ["boolean", "integer"]}, "1", 1),
+        (OPTIONAL_INTEGER, "5", 5),
+        (OPTIONAL_INTEGER, "null", None),
+        ({"enum": [1, 2, "3"]}, "2", 2),
+        ({"enum": [1, 2, "3"]}, "3", "3"),
+        ({"enum": [True, None]}, "null", None),
+        ({"$ref": "#/$defs/Colour"}, "red", "red"),
+        ({"$ref": "#/$defs/Size"}, "3", 3),
+        ({"allOf": [{"$ref": "#/$defs/Size"}]}, "3", 3),
+        ({"$ref": "#/$defs/Missing"}, "3", "3"),
+        ({"$ref": "https://example.com/schema"}, "3", "3"),
+        ({}, "3", "3"),
+        (True, "3", "3"),
+    ],
+)
+def test_a_value_is_typed_by_the_schema(schema: Any, text: str, value: Any) -> None:
+    typed = read_arguments([f"key={text}"]).typed({"properties": {"key": schema}, **COLOURS})["key"]
+
+    assert typed == value
+    assert type(typed) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        ({"type": "integer"}, "x"),
+        ({"type": "integer"}, "5.5"),
+        ({"type": "integer"}, "1_000"),
+        ({"type": "number"}, "nan"),
+        ({"type": "number"}, "inf"),
+        ({"type": "number"}, ""),
+        ({"type": "boolean"}, "maybe"),
+        ({"type": "object"}, "a"),
+        ({"type": "object"}, "{a: 1}"),
+        ({"type": "array", "items": {"type": "integer"}}, "x"),
+        (OPTIONAL_INTEGER, "x"),
+    ],
+)
+def test_a_text_that_cannot_be_typed_is_refused_by_name(schema: Any, text: str) -> None:
+    given = read_arguments([f"key={text}"])
+
+    with pytest.raises(click.UsageError, match="^key: "):
+        given.typed({"properties": {"key": schema}})
+
+
+def test_a_schema_that_refers_to_itself_leaves_a_string() -> None:
+    schema = {"properties": {"key": {"$ref": "#/properties/key"}}}
+
+    assert read_arguments(["key=5"]).typed(schema) == {"key": "5"}
+
+
+def test_without_a_schema_everything_is_a_string() -> None:
+    assert read_arguments(["a=1", "b=true"]).typed(None) == {"a": "1", "b": "true"}
+
+
+def test_an_argument_that_the_tool_does_not_declare_is_typed_by_additional_properties() -> None:
+    schema = {"properties": {}, "additionalProperties": {"type": "integer"}}
+
+    assert read_arguments(["other=4"]).typed(schema) == {"other": 4}
+
+
+def test_json_is_taken_as_it_is_whatever_the_schema_says() -> None:
+    given = read_arguments(["a:=1", 'b:="x"', "c:=[true]", "d:=null"])
+
+    assert given.typed({"properties": {"a": {"type": "string"}}}) == {
+        "a": 1,
+        "b": "x",
+        "c": [True],
+        "d": None,
+    }
+    assert not given.needs_schema
+
+
+def test_values_repeated_for_a_list_become_its_items() -> None:
+    schema = {"properties": {"tag": {"type": "array"}}}
+
+    assert read_arguments(["tag=a", "tag=b", 'tag=["c"]']).typed(schema) == {"tag": ["a", "b", "c"]}
+
+
+def test_other_values_cannot_be_given_twice() -> None:
+    with pytest.raises(click.UsageError, match="a is given twice"):
+        read_arguments(["a=1", "a=2"]).typed(None)
+
+
+def test_a_file_is_read_and_typed(tmp_path: Path) -> None:
+    file = tmp_path / "input"
+    file.write_text("12\n", encoding="utf-8")
+    schema = {"properties": {"text": {"type": "string"}, "number": {"type": "integer"}}}
+
+    given = read_arguments([f"text=@{file}", f"number=@{file}", f"json:=@{file}"])
+
+    assert given.typed(schema) == {"text": "12\n", "number": 12, "json": 12}
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+
+    with pytest.raises(click.UsageError, match="cannot read .*missing: No such file"):
+        read_arguments([f"a=@{tmp_path}/missing"])
+    with pytest.raises(click.UsageError, match="cannot read .*binary: it is no UTF-8 text"):
+        read_arguments([f"a=@{tmp_path}/binary"])
+
+
+def test_a_dash_reads_an_object_and_other_words_win_over_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO('{"a": 1, "b": [2]}'))
+
+    assert read_arguments(["a:=3", "-"]).typed(None) == {"a": 3, "b": [2]}
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", '"text"'])
+def test_standard_input_that_is_no_object_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+
+    with pytest.raises(click.UsageError, match="standard input"):
+        read_arguments(["-"])
+
+
+@pytest.mark.parametrize("word", ["a", "=1", ":=1", "a:1"])
+def test_a_word_of_another_form_is_refused(word: str) -> None:
+    with pytest.raises(click.UsageError, match="write key=value, key:=json"):
+        read_arguments([word])
+
+
+@pytest.mark.parametrize("word", ["a:=", "a:={", "a:=NaN", "a:=x"])
+def test_json_that_is_none_is_refused(word: str) -> None:
+    with pytest.raises(click.UsageError, match="a: .* is no JSON"):
+        read_arguments([word]).typed(None)

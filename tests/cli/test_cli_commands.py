@@ -1,0 +1,224 @@
+"""The commands against a server over HTTP: what they print, and how they exit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from command_line import invoke
+
+from mcp_sync.cli.demo_server import build
+from mcp_sync.testing import FakeServer, RpcError
+from mcp_sync.testing._http import HTTPEndpoint, HTTPReply
+
+
+@pytest.fixture
+def server() -> FakeServer:
+    return build()
+
+
+@pytest.fixture
+def endpoint(server: FakeServer) -> Iterator[HTTPEndpoint]:
+    with server.serve_http() as served:
+        yield served
+
+
+@pytest.fixture
+def url(endpoint: HTTPEndpoint) -> str:
+    return endpoint.url
+
+
+def test_tools_are_listed_as_signatures(url: str) -> None:
+    ran = invoke("tools", url)
+
+    assert ran.code == 0
+    assert ran.out.startswith("add(a: number, b: number) -> {sum: number}\n    Add two numbers.\ncountdown(")
+    assert ran.err == ""
+
+
+def test_tools_as_json_are_one_document_in_the_shape_of_the_protocol(url: str) -> None:
+    tools = invoke("tools", "--json", url).json["tools"]
+
+    assert [tool["name"] for tool in tools] == ["add", "countdown", "greet", "fail"]
+    assert tools[0]["inputSchema"]["properties"]["a"] == {"type": "number"}
+
+
+def test_no_tools_are_said_to_be_none_on_standard_error() -> None:
+    with FakeServer(resources={"demo://a": "x"}).serve_http() as endpoint:
+        ran = invoke("tools", endpoint.url)
+
+    assert (ran.code, ran.out, ran.err) == (0, "", "The server has no tools.\n")
+
+
+def test_a_call_types_its_arguments_and_prints_the_result(url: str) -> None:
+    ran = invoke("call", url, "add", "a=1", "b=2.5")
+
+    assert (ran.code, ran.out, ran.err) == (0, '{"sum": 3.5}\n', "")
+
+
+def test_a_call_as_json_is_the_result_in_the_shape_of_the_protocol(url: str) -> None:
+    result = invoke("call", "--json", url, "add", "a=1", "b=2").json
+
+    assert result["structuredContent"] == {"sum": 3}
+    assert result["content"] == [{"type": "text", "text": '{"sum": 3}'}]
+
+
+def test_arguments_can_come_from_standard_input(url: str) -> None:
+    assert invoke("call", url, "add", "-", "b=5", stdin='{"a": 1, "b": 2}').out == '{"sum": 6}\n'
+
+
+def test_the_tools_are_only_listed_where_a_type_depends_on_it(server: FakeServer, url: str) -> None:
+    invoke("call", url, "add", "a:=1", "b:=2")
+    assert server.received("tools/list") == []
+
+    invoke("call", url, "add", "a=1", "b:=2")
+    assert len(server.received("tools/list")) == 1
+
+
+def test_options_stand_anywhere_before_the_double_dash(url: str) -> None:
+    assert invoke("call", url, "add", "a=1", "--json", "b=2").json["structuredContent"] == {"sum": 3}
+
+
+def test_headers_and_mode_reach_the_server(endpoint: HTTPEndpoint) -> None:
+    ran = invoke(
+        "tools", endpoint.url, "--header", "X-One: 1", "--header", "X-Two:two:2", "--mode", "2025-06-18"
+    )
+
+    assert ran.code == 0
+    last = endpoint.requests[1]
+    assert (last.headers["x-one"], last.headers["x-two"]) == ("1", "two:2")
+    assert last.headers["mcp-protocol-version"] == "2025-06-18"
+
+
+def test_a_question_of_the_server_is_declined_without_a_terminal(url: str) -> None:
+    for mode in ("2026-07-28", "2025-11-25"):
+        assert invoke("call", url, "greet", "--mode", mode).out == "Hello, whoever you are!\n"
+
+
+# --- failures ---------------------------------------------------------------------------------------------
+
+
+def test_a_tool_that_fails_exits_with_1(url: str) -> None:
+    ran = invoke("call", url, "fail", "message=no way")
+
+    assert (ran.code, ran.out, ran.err) == (1, "", "mcp-sync: tool fail failed: no way\n")
+
+
+def test_a_tool_that_fails_is_a_result_in_json(url: str) -> None:
+    ran = invoke("call", "--json", url, "fail")
+
+    assert ran.code == 1
+    assert ran.json["isError"] is True
+    assert ran.err == ""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["nonsense"],
+        ["tools"],
+        ["tools", "ftp://host"],
+        ["tools", "name-of-a-server"],
+        ["tools", "http://host", "more"],
+        ["tools", "http://host", "--nonsense"],
+        ["tools", "http://host", "--mode", "2019-01-01"],
+        ["tools", "http://host", "--timeout", "0"],
+        ["tools", "http://host", "--header", "no colon"],
+        ["tools", "http://host", "--header", "A: line\nbreak"],
+        ["tools", "--"],
+        ["tools", "--header", "A: b", "--", "server"],
+        ["call", "http://host"],
+        ["call", "--", "server"],
+        ["call", "http://host", "tool", "nonsense"],
+    ],
+)
+def test_wrong_use_exits_with_2_and_says_why(words: list[str]) -> None:
+    ran = invoke(*words)
+
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_an_argument_that_cannot_be_typed_exits_with_2(url: str) -> None:
+    ran = invoke("call", url, "add", "a=x", "b=2")
+
+    assert ran.code == 2
+    assert "a: 'x' is not of type number" in ran.err
+
+
+def test_nobody_there_exits_with_3(endpoint: HTTPEndpoint) -> None:
+    endpoint.close()
+    ran = invoke("tools", "--json", endpoint.url)
+
+    assert (ran.code, ran.out) == (3, "")
+    assert ran.error["kind"] == "connection"
+    assert ran.error["type"] == "ConnectFailed"
+    assert ran.error["request_sent"] is False
+
+
+def test_no_answer_in_time_exits_with_4(url: str) -> None:
+    ran = invoke("call", "--json", url, "countdown", "delay=30", "--timeout", "0.7")
+
+    assert (ran.code, ran.out) == (4, "")
+    assert ran.error["kind"] == "timeout"
+    assert ran.error["timeout"] == 0.7
+    assert ran.error["message"].startswith("not done within 0.7 s: tools/call")
+
+
+def test_an_error_of_the_server_exits_with_5(url: str) -> None:
+    ran = invoke("call", url, "missing")
+
+    assert ran.code == 5
+    assert ran.err.startswith("mcp-sync: the server answered with an error: ")
+
+
+def test_an_error_of_the_server_in_json_has_its_code_and_data(server: FakeServer, url: str) -> None:
+    def refuse(message: Any) -> Any:
+        raise RpcError(-32050, "not today", {"try": "tomorrow"})
+
+    server.on("tools/call", refuse)
+    ran = invoke("call", "--json", url, "add")
+
+    assert (ran.code, ran.out) == (5, "")
+    expected = {"kind": "protocol", "type": "RemoteError", "message": "not today", "code": -32050}
+    assert expected.items() <= ran.error.items()
+    assert ran.error["data"] == {"try": "tomorrow"}
+
+
+def test_a_broken_answer_exits_with_5(server: FakeServer, url: str) -> None:
+    server.on("tools/list", lambda message: {"tools": "many"})
+
+    assert invoke("tools", url).code == 5
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_refusal_of_authorization_exits_with_6(server: FakeServer, status: int) -> None:
+    with server.serve_http(intercept=lambda request: HTTPReply(status)) as endpoint:
+        ran = invoke("tools", "--json", endpoint.url)
+
+    assert (ran.code, ran.out) == (6, "")
+    assert ran.error["kind"] == "auth"
+    assert ran.error["status"] == status
+
+
+def test_another_bad_status_exits_with_3(server: FakeServer) -> None:
+    with server.serve_http(intercept=lambda request: HTTPReply(503)) as endpoint:
+        assert invoke("tools", endpoint.url).code == 3
+
+
+def test_wrong_use_in_json_is_one_line_too() -> None:
+    ran = invoke("call", "--json")
+
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.error["kind"] == "usage"
+
+
+def test_the_help_names_the_exit_codes() -> None:
+    ran = invoke("--help")
+
+    assert ran.code == 0
+    for code in (0, 1, 2, 3, 4, 5, 6, 130):
+        assert f"\n  {code:5}  " in ran.out

@@ -1,0 +1,146 @@
+"""The command line as a process of its own, without a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command_line import DEMO_SERVER, ROOT, child_environment, run
+
+README = ROOT / "README.md"
+
+
+def test_the_demo_prints_what_the_readme_shows() -> None:
+    shown = README.read_text(encoding="utf-8").split("```text\n", 1)[1].split("```", 1)[0]
+    ran = run("demo", COLUMNS="40", FORCE_COLOR="1")
+
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out == shown
+    assert all(character == "\n" or character.isprintable() for character in ran.out)
+
+
+def test_a_server_is_started_by_the_command_behind_the_double_dash() -> None:
+    ran = run("call", "add", "a=1", "b=2", "--", *DEMO_SERVER)
+
+    assert (ran.code, ran.out, ran.err) == (0, '{"sum": 3}\n', "")
+
+
+def test_progress_and_questions_leave_no_trace_without_a_terminal() -> None:
+    ran = run("call", "countdown", "steps=2", "delay=0", "--", *DEMO_SERVER)
+    assert (ran.code, ran.out, ran.err) == (0, "liftoff\n", "")
+
+    ran = run("call", "greet", "--", *DEMO_SERVER)
+    assert (ran.code, ran.out, ran.err) == (0, "Hello, whoever you are!\n", "")
+
+
+def test_the_started_server_sees_the_environment_of_the_shell() -> None:
+    script = "import os, sys; sys.exit(os.environ['MARK'])"
+    ran = run("tools", "--", sys.executable, "-c", script, MARK="a mark")
+
+    assert ran.code == 3
+    assert "a mark" in ran.err
+
+
+def test_a_server_that_dies_exits_with_3_and_its_last_words() -> None:
+    ran = run("tools", "--json", "--", sys.executable, "-c", "import sys; sys.exit('oh no')")
+
+    assert (ran.code, ran.out) == (3, "")
+    assert ran.error["returncode"] == 1
+    assert ran.error["stderr_tail"] == "oh no"
+
+
+def test_a_command_that_does_not_exist_exits_with_3() -> None:
+    ran = run("tools", "--", "no-such-command-anywhere")
+
+    assert ran.code == 3
+    assert "no-such-command-anywhere" in ran.err
+    assert "Traceback" not in ran.err
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Ctrl-C is a POSIX signal here")
+def test_ctrl_c_exits_with_130_and_without_a_traceback() -> None:
+    words = ("call", "countdown", "steps=1000", "--json", "--", *DEMO_SERVER)
+    process = subprocess.Popen(
+        # The server says on its standard error when the call has come in; until then a signal means nothing.
+        [sys.executable, "-c", _RUN_WITH_BELL, *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=child_environment(),
+        encoding="utf-8",
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "calling\n"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+
+    assert (process.returncode, out) == (130, "")
+    assert json.loads(err)["error"]["kind"] == "interrupted"
+
+
+# Runs a command line; "calling" on standard output says that the call is under way.
+_RUN_WITH_BELL = """
+import sys
+from mcp_sync.transports import _stdio_channel
+from mcp_sync.cli import main
+
+request = _stdio_channel.StdioChannel.request
+def ring(self, frame, call):
+    request(self, frame, call)
+    if frame.method == "tools/call":
+        print("calling", flush=True)
+_stdio_channel.StdioChannel.request = ring
+main()
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a POSIX shell")
+def test_a_reader_that_goes_away_ends_it_quietly(tmp_path: Path) -> None:
+    # The reader is gone before anything is printed.
+    script = '"$@" 2>"$FILE" | :; exit 0'
+    command = ["sh", "-c", script, "sh", sys.executable, "-m", "mcp_sync.cli", "tools", "--", *DEMO_SERVER]
+    subprocess.run(command, env=child_environment(FILE=str(tmp_path / "err")), check=True, timeout=50)
+
+    assert (tmp_path / "err").read_text() == ""
+
+
+def test_without_click_and_rich_it_says_what_to_install() -> None:
+    script = "import sys; sys.modules['click'] = None; from mcp_sync.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=child_environment()
+    )
+
+    assert done.returncode == 2
+    assert done.stderr == "mcp-sync needs click; install by: pip install 'mcp-sync-client[cli]'\n"
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("module", ["mcp_sync.cli", "mcp_sync.cli.demo_server"])
+def test_importing_it_loads_none_of_the_libraries(module: str) -> None:
+    script = (
+        f"import sys, {module}; "
+        "print([name for name in ('click', 'rich', 'pydantic', 'requests', 'jsonschema') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=child_environment(), check=True
+    )
+
+    assert done.stdout == "[]\n"
+
+
+def test_what_the_encoding_lacks_is_escaped() -> None:
+    ran = run("call", "fail", "message=\u20ac", "--", *DEMO_SERVER, PYTHONIOENCODING="latin-1")
+
+    assert (ran.code, ran.err) == (1, "mcp-sync: tool fail failed: \\u20ac\n")
+
+
+def test_json_is_json_in_any_encoding() -> None:
+    ran = run("call", "--json", "fail", "message=\u20ac", "--", *DEMO_SERVER, PYTHONIOENCODING="latin-1")
+
+    assert ran.json["content"][0]["text"] == "\u20ac"

@@ -1,0 +1,211 @@
+"""The command line in a terminal: questions, the progress bar, and what a server may not do to it."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+
+import pytest
+from command_line import DEMO_SERVER, child_environment
+
+pty = pytest.importorskip("pty")
+
+PATIENCE = 30.0
+
+FORM_SERVER = """
+from mcp_sync.testing import FakeServer
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "age": {"type": "integer", "title": "Age", "minimum": 18},
+        "colour": {"type": "string", "oneOf": [{"const": "r", "title": "Red"}, {"const": "g", "title": "Green"}]},
+        "sizes": {"type": "array", "items": {"type": "string", "enum": ["S", "M", "L"]}},
+        "note": {"type": "string"},
+        "news": {"type": "boolean", "default": False},
+    },
+    "required": ["age", "colour"],
+}
+
+def form(context):
+    return str(sorted(context.elicit("About you", SCHEMA).get("content", {}).items()))
+
+def page(context):
+    return context.elicit_url("Sign in", "https://example.com/\\x1b[31mlogin")["action"]
+
+def agree(context):
+    return context.elicit("Delete it all?")["action"]
+
+def paint():
+    return "\\x1b[31mred\\x1b]0;title\\x07"
+
+FakeServer(tools=[form, page, agree, paint]).serve_stdio()
+"""
+
+
+class Terminal:
+    """A command line with a terminal of its own."""
+
+    def __init__(self, words: Sequence[str], server: Sequence[str], **environment: str) -> None:
+        ours, theirs = pty.openpty()
+        command = [sys.executable, "-m", "mcp_sync.cli", *words, "--", *server]
+        self._process = subprocess.Popen(
+            command,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env=child_environment(TERM="xterm", NO_COLOR="1", **environment),
+            # Makes the terminal the process's own, so that Ctrl-C reaches it.
+            preexec_fn=_own_terminal,
+        )
+        os.close(theirs)
+        self._fd = ours
+        self.screen = ""
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        os.close(self._fd)
+        self._process.kill()
+        self._process.wait()
+
+    def expect(self, text: str) -> None:
+        """Wait until a text has appeared."""
+        deadline = time.monotonic() + PATIENCE
+        while text not in self.screen:
+            assert time.monotonic() < deadline, f"{text!r} did not come: {self.screen!r}"
+            if not self._read(deadline):
+                raise AssertionError(f"{text!r} did not come: {self.screen!r}")
+
+    def type(self, text: str) -> None:
+        """Type a text."""
+        os.write(self._fd, text.encode())
+
+    def finish(self) -> int:
+        """Wait for the end and return the exit code."""
+        deadline = time.monotonic() + PATIENCE
+        while self._read(deadline):
+            pass
+        return self._process.wait(PATIENCE)
+
+    def _read(self, deadline: float) -> bool:
+        if not select.select([self._fd], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            return False
+        try:
+            data = os.read(self._fd, 65536)
+        except OSError:  # what Linux says when the other side is closed
+            return False
+        self.screen += data.decode("utf-8", "replace")
+        return bool(data)
+
+
+def _own_terminal() -> None:
+    import fcntl
+    import termios
+
+    os.setsid()
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def form_server() -> list[str]:
+    return [sys.executable, "-c", FORM_SERVER]
+
+
+@pytest.mark.parametrize("mode", ["2026-07-28", "2025-11-25"])
+def test_a_question_of_the_server_is_asked_in_the_terminal(mode: str) -> None:
+    with Terminal(["call", "greet", "--mode", mode], DEMO_SERVER) as terminal:
+        terminal.expect("The server asks: What is your name?")
+        terminal.expect("Your name: ")
+        terminal.type("Grace\n")
+
+        assert terminal.finish() == 0
+        assert terminal.screen.endswith("Hello, Grace!\r\n")
+
+
+def test_a_form_is_filled_in_field_by_field_and_checked() -> None:
+    with Terminal(["call", "form"], form_server()) as terminal:
+        terminal.expect("Age [integer]: ")
+        terminal.type("\n")
+        terminal.expect("an answer is needed")
+        terminal.type("old\n")
+        terminal.expect("'old' is not of type integer")
+        terminal.type("17\n")
+        terminal.expect("at least 18")
+        terminal.type("18\n")
+        terminal.expect("r: Red")
+        terminal.expect("colour: ")
+        terminal.type("Red\n")
+        terminal.expect("choose from r, g")
+        terminal.type("r\n")
+        terminal.expect("sizes [optional, several: separate them by commas]: ")
+        terminal.type("S, L\n")
+        terminal.expect("note [optional]: ")
+        terminal.type("\n")
+        terminal.expect("news [boolean, default: false]: ")
+        terminal.type("\n")
+
+        assert terminal.finish() == 0
+        wanted = "[('age', 18), ('colour', 'r'), ('news', False), ('sizes', ['S', 'L'])]\r\n"
+        assert terminal.screen.endswith(wanted)
+
+
+@pytest.mark.parametrize("mode", ["2026-07-28", "2025-11-25"])
+def test_ctrl_d_cancels_a_question(mode: str) -> None:
+    with Terminal(["call", "agree", "--mode", mode], form_server()) as terminal:
+        terminal.expect("Do you agree? [y/N] ")
+        terminal.type("\x04")
+
+        assert terminal.finish() == 0
+        assert terminal.screen.endswith("\r\ncancel\r\n")
+
+
+@pytest.mark.parametrize("mode", ["2026-07-28", "2025-11-25"])
+def test_ctrl_c_at_a_question_ends_at_once(mode: str) -> None:
+    with Terminal(["call", "agree", "--mode", mode], form_server()) as terminal:
+        terminal.expect("Do you agree? [y/N] ")
+        started = time.monotonic()
+        terminal.type("\x03")
+
+        assert terminal.finish() == 130
+        assert time.monotonic() - started < 4
+        assert terminal.screen.endswith("mcp-sync: interrupted\r\n")
+        assert "Traceback" not in terminal.screen
+
+
+@pytest.mark.parametrize(("typed", "action"), [("y", "accept"), ("n", "decline"), ("", "decline")])
+def test_a_question_without_fields_is_a_yes_or_no(typed: str, action: str) -> None:
+    with Terminal(["call", "agree"], form_server()) as terminal:
+        terminal.expect("Delete it all?")
+        terminal.expect("[y/N] ")
+        terminal.type(f"{typed}\n")
+
+        assert terminal.finish() == 0
+        assert terminal.screen.endswith(f"{action}\r\n")
+
+
+def test_a_page_is_shown_and_never_opened() -> None:
+    with Terminal(["call", "page"], form_server()) as terminal:
+        terminal.expect("https://example.com/\\x1b[31mlogin")
+        terminal.type("y\n")
+
+        assert terminal.finish() == 0
+        assert terminal.screen.endswith("accept\r\n")
+
+
+def test_a_server_cannot_drive_the_terminal() -> None:
+    with Terminal(["call", "paint"], form_server()) as terminal:
+        assert terminal.finish() == 0
+        assert terminal.screen == "\\x1b[31mred\\x1b]0;title\\x07\r\n"
+
+
+def test_progress_is_drawn_and_wiped_away() -> None:
+    with Terminal(["call", "countdown", "steps=3"], DEMO_SERVER) as terminal:
+        terminal.expect("2 to go")
+
+        assert terminal.finish() == 0
+        assert terminal.screen.endswith("\x1b[2Kliftoff\r\n")
