@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Optional
 
 INHERIT = ("base", "all", "none")
+WINDOWS = os.name == "nt"
 
 # fmt: off
 _POSIX_BASE = (
@@ -28,20 +28,19 @@ _WINDOWS_BASE = (
 
 def child_environment(env: Optional[Mapping[str, str]], inherit: str) -> dict[str, str]:
     """Merge the user's variables over what is inherited: ``"base"``, ``"all"`` or ``"none"``."""
-    windows = sys.platform == "win32"
     result = {}
     if inherit == "all":
         result = dict(os.environ)
     elif inherit == "base":
-        names = _WINDOWS_BASE if windows else _POSIX_BASE
+        names = _WINDOWS_BASE if WINDOWS else _POSIX_BASE
         values = {name: os.environ[name] for name in names if name in os.environ}
         # What starts so is a function that an old bash has exported: code, not data.
         result = {name: value for name, value in values.items() if not value.startswith("()")}
-    if windows and inherit != "none":
+    if WINDOWS and inherit != "none":
         # A Python child writes in the code page of the system otherwise.
         result.setdefault("PYTHONUTF8", "1")
         result.setdefault("PYTHONIOENCODING", "utf-8")
-    return _merged(result, env or {}, windows)
+    return _merged(result, env or {}, ignore_case=WINDOWS)
 
 
 def _merged(base: dict[str, str], env: Mapping[str, str], ignore_case: bool) -> dict[str, str]:
@@ -62,7 +61,7 @@ def resolve(command: Sequence[str], env: Mapping[str, str]) -> Optional[list[str
     Only Windows needs that: launchers such as ``npx`` are ``.cmd`` files there, which starting a process
     does not find by itself.
     """
-    if sys.platform != "win32":
+    if not WINDOWS:
         return list(command)
     path = next((value for name, value in env.items() if name.upper() == "PATH"), None)
     program = shutil.which(command[0], path=path)

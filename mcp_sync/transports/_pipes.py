@@ -29,29 +29,33 @@ _READ_ON = 1.0
 
 
 class Wake:
-    """Ends the wait of all threads that poll it, for good.
-
-    `set` takes no lock, so that a finaliser can call it. The descriptors are closed when the last holder
-    drops the object: then nobody can be about to use them.
-    """
-
-    __slots__ = ("__weakref__", "_close", "_in", "_owner", "fd")
+    """Ends the wait of all threads that poll it, for good."""
 
     def __init__(self) -> None:
-        self._close = os.close
         self._owner = os.getpid()
+        # Guards the descriptors against being closed while `set` uses them; nothing but that happens under
+        # it. Reentrant, since a finaliser may set the very Wake that its thread is just setting.
+        self._lock = threading.RLock()
         self.fd, self._in = os.pipe()
 
     def set(self) -> None:
         """Wake them; later polls return at once. In a forked child: leave the parent's threads alone."""
-        if os.getpid() == self._owner:
-            os.write(self._in, b"\0")
+        with self._lock:
+            if self._in >= 0 and os.getpid() == self._owner:
+                os.write(self._in, b"\0")
 
-    def __del__(self) -> None:
+    def close(self) -> None:
+        """Close it, when nobody polls it any more."""
+        with self._lock:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Close it without the lock: for a forked child, where no other thread exists."""
         for name in ("fd", "_in"):
-            fd = getattr(self, name, -1)
+            fd = getattr(self, name)
             if fd >= 0:
-                self._close(fd)
+                setattr(self, name, -1)
+                os.close(fd)
 
 
 class Found(enum.Enum):
@@ -81,7 +85,6 @@ class PipeReader:
         self, fd: int, wake: Wake, pidfd: int = -1, has_exited: Optional[Callable[[], bool]] = None
     ) -> None:
         self._fd = fd
-        self._wake: Optional[Wake] = wake
         self._wake_fd = wake.fd
         self._pidfd = pidfd
         self._has_exited = has_exited
@@ -149,7 +152,7 @@ class PipeReader:
             if fd >= 0:
                 setattr(self, name, -1)
                 os.close(fd)
-        self._wake = self._has_exited = None
+        self._has_exited = None
 
 
 class PipeWriter:

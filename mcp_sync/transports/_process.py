@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Callable, Optional
 
 from .._concurrency.deadline import Deadline
-from ._pipes import CAN_POLL, PipeReader, PipeWriter, Wake
+from ._pipes import CAN_POLL, PipeReader, PipeWriter
 from ._process_group import group_lives, signal_group
 from ._process_launch import launch
 
@@ -51,8 +51,7 @@ class ServerProcess:
         self.ending = False
         self._alone = False
         self.owner = os.getpid()
-        self.wake = Wake()
-        self._popen, stdin, stdout, stderr = launch(command, env, cwd)
+        self._popen, stdin, stdout, stderr, self.wake = launch(command, env, cwd)
         self.pid = self._popen.pid
         _running.add(self)
         self.stdin = PipeWriter(stdin)
@@ -115,6 +114,7 @@ class ServerProcess:
         self._alone = True
         if self._popen.returncode is None:
             self._popen.returncode = 0  # or it would be waited for and warned about when it is deleted
+        self.wake.abandon()
         self.stdin.abandon()
         self.stdout.close()
         self.stderr.close()

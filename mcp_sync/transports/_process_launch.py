@@ -6,16 +6,25 @@ import contextlib
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
-from typing import Optional
+from typing import NamedTuple, Optional
 
 from ..errors import ConnectFailed
 from ._environment import resolve, search_path
+from ._pipes import Wake
 
 
-def launch(
-    command: Sequence[str], env: Mapping[str, str], cwd: Optional[str]
-) -> tuple[subprocess.Popen[bytes], int, int, int]:
-    """Start the process; return it with our ends of its standard input, output and error.
+class Launched(NamedTuple):
+    """A process that was started, our ends of its standard streams, and what wakes their readers."""
+
+    popen: subprocess.Popen[bytes]
+    stdin: int
+    stdout: int
+    stderr: int
+    wake: Wake
+
+
+def launch(command: Sequence[str], env: Mapping[str, str], cwd: Optional[str]) -> Launched:
+    """Start a process that leads a session of its own.
 
     Raises:
         ConnectFailed: It cannot be started.
@@ -25,6 +34,8 @@ def launch(
         raise _not_found(command[0], env)
     with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
         try:
+            wake = Wake()
+            ours.callback(wake.close)
             stdin_read, stdin = _pipe(theirs, ours)
             stdout, stdout_write = _pipe(ours, theirs)
             stderr, stderr_write = _pipe(ours, theirs)
@@ -41,7 +52,7 @@ def launch(
         except (OSError, ValueError) as error:
             raise _start_failed(error, command[0], env, cwd) from error
         ours.pop_all()
-    return popen, stdin, stdout, stderr
+    return Launched(popen, stdin, stdout, stderr, wake)
 
 
 def _pipe(reader: contextlib.ExitStack, writer: contextlib.ExitStack) -> tuple[int, int]:

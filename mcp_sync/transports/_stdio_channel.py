@@ -88,8 +88,9 @@ class StdioChannel:
             process.end(Deadline(_UNDO), grace=False)
             process.wake.set()
             process.stdout.close()
-            if not threads:
+            if not threads or join_all(threads, Deadline(_UNDO)):
                 process.stderr.close()
+                process.wake.close()
             raise ConnectFailed(f"there is no thread to be had for {self.peer}: {error}") from error
         return _Server(process, intake, Outlet(process.stdin, self.peer), reader, tuple(threads))
 
@@ -114,8 +115,7 @@ class StdioChannel:
     def _write(self, frame: Frame, deadline: Deadline, call: Optional[PendingCall]) -> _Server:
         server = self._server
         if server is None:
-            text = f"{self.peer} {'is closed' if self._closed else 'was not started'}"
-            raise ConnectionLost(text, request_sent=False)
+            raise ConnectionLost(f"{self.peer} was not started", request_sent=False)
         try:
             server.outlet.write(frame.body + b"\n", deadline, call)
         except TimeoutError:
@@ -151,14 +151,11 @@ class StdioChannel:
         server.process.end(deadline)
         server.process.wake.set()
         if join_all(server.threads, deadline):
-            # What the readers are woken with goes with the last reference.
             self._finalizer.detach()
-            self._server = None
 
     def abandon(self) -> None:
         """In a forked child: close the copies of the pipes."""
         self._closed = True
-        server, self._server = self._server, None
-        if server is not None:
-            server.process.abandon()
+        if self._server is not None:
+            self._server.process.abandon()
             self._finalizer.detach()

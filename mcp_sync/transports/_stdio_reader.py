@@ -102,6 +102,9 @@ class StdoutReader:
         finally:
             process.end(Deadline(self._close_seconds), grace=not self._lines.overflown)
             process.wake.set()
+            self._stderr_thread.join(_AWAIT_STDERR)
+            if not self._stderr_thread.is_alive():
+                process.wake.close()
 
     def _pump(self, intake: weakref.ref[Intake]) -> None:
         def deliver(line: bytes) -> None:

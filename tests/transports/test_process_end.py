@@ -1,0 +1,388 @@
+"""How a server's process is ended, with everything that it has started."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from stdio_support import PATIENCE, Recorder, is_gone, lives, poll, running, script, settings
+
+from mcp_sync._concurrency.deadline import Deadline
+from mcp_sync.transports import _process
+from mcp_sync.transports._stdio import Stdio
+
+HERE = Path(__file__).parent
+STUBBORN = """
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+answer(receive(), {"pid": os.getpid()})
+while True:
+    time.sleep(60)
+"""
+DEAF = """
+answer(receive(), {"pid": os.getpid()})
+while True:
+    time.sleep(60)
+"""
+
+
+@pytest.fixture(params=["pidfd", "no pidfd"])
+def either_way_to_notice(request, monkeypatch):
+    """The end of a process is noticed with and without a descriptor for it."""
+    if request.param == "no pidfd":
+        monkeypatch.delattr(os, "pidfd_open", raising=False)
+    elif not hasattr(os, "pidfd_open"):
+        pytest.skip("this system has no pidfd")
+
+
+def seconds_to_close(server, budget=5.0):
+    started = time.monotonic()
+    server.channel.close(Deadline(budget))
+    return time.monotonic() - started
+
+
+# --- escalation ------------------------------------------------------------------------------------------
+
+
+def test_a_polite_server_gets_the_time_to_finish(tmp_path):
+    done = tmp_path / "done"
+    code = f"""
+        answer(receive())
+        stdin.read()
+        raw(b"x" * 300_000 + b"\\n")
+        time.sleep(1)
+        open({str(done)!r}, "w").close()
+    """
+    with running(code) as server:
+        server.call("initialize")
+        assert 1 <= seconds_to_close(server) < 2
+        assert done.exists()
+        assert server.inbound.losses == []
+
+
+def test_a_server_that_ignores_the_end_of_its_input_is_terminated(tmp_path):
+    done = tmp_path / "terminated"
+    code = f"""
+        def terminated(number, frame):
+            open({str(done)!r}, "w").close()
+            sys.exit(0)
+        signal.signal(signal.SIGTERM, terminated)
+        answer(receive())
+        while True:
+            time.sleep(60)
+    """
+    with running(code) as server:
+        server.call("initialize")
+        assert seconds_to_close(server, 1.0) < 0.8
+        assert done.exists()
+
+
+def test_a_server_that_ignores_that_too_is_killed_within_the_deadline():
+    with running(STUBBORN) as server:
+        pid = server.call("initialize")["pid"]
+        assert seconds_to_close(server, 1.0) < 1.0
+        assert is_gone(pid)
+        assert server.channel._server.process.returncode == -signal.SIGKILL
+
+
+def test_closing_without_any_time_kills_at_once():
+    with running(STUBBORN) as server:
+        server.call("initialize")
+        assert seconds_to_close(server, 0.0) < 0.25
+        assert server.channel._server.process.returncode == -signal.SIGKILL
+
+
+def test_closing_twice_and_from_many_threads_at_once_is_fine():
+    with running(STUBBORN) as server:
+        pid = server.call("initialize")["pid"]
+        start = threading.Barrier(5)
+
+        def close():
+            start.wait()
+            server.channel.close(Deadline(1))
+
+        threads = [threading.Thread(target=close) for _ in range(5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(2)
+        assert not lives(pid)
+        assert seconds_to_close(server) < 0.1
+
+
+def test_closing_what_was_not_started_does_nothing():
+    channel = Stdio("no-such-command").channel(settings())
+    channel.close(Deadline(5))
+
+
+# --- whom the server has started -------------------------------------------------------------------------
+
+
+def under_shell(shell_code: str, server_code: str) -> list[str]:
+    """Have a shell run ``shell_code``, in which "$@" is the server and 3 its standard input."""
+    # A shell gives a command in the background another standard input, unless told so.
+    return ["/bin/sh", "-c", f"exec 3<&0; {shell_code}", "sh", *script(server_code)]
+
+
+def test_the_server_behind_a_launcher_is_ended_with_it():
+    with running("", command=under_shell('"$@" <&3 & wait', DEAF)) as server:
+        pid = server.call("initialize")["pid"]
+        assert pid != server.pid
+        assert seconds_to_close(server, 1.0) < 1.0
+        assert is_gone(pid, 1)
+
+
+def test_the_server_behind_a_launcher_is_ended_even_if_it_ignores_that():
+    with running("", command=under_shell('trap "" TERM; "$@" <&3 & wait', STUBBORN)) as server:
+        pid = server.call("initialize")["pid"]
+        assert seconds_to_close(server, 1.0) < 1.0
+        assert is_gone(pid, 1)
+
+
+@pytest.mark.usefixtures("either_way_to_notice")
+def test_what_a_launcher_left_behind_is_ended_too():
+    # The launcher is gone as soon as the server runs.
+    command = under_shell('"$@" <&3 & exit 0', "note('started', pid=os.getpid())\n" + STUBBORN)
+    with running("", command=command, close=1) as server:
+        server.inbound.wait(lambda: server.inbound.messages or server.inbound.losses)
+        error = server.inbound.loss(2.0)
+        assert error.returncode == 0
+        for thread in server.channel._server.threads:
+            thread.join(5)
+        for message in server.inbound.messages:
+            assert is_gone(message["params"]["pid"], 1)
+
+
+DAEMON = """
+    pid = os.fork()
+    if pid == 0:
+        os.setsid()
+        time.sleep(600)
+        os._exit(0)
+    answer(receive(), {"pid": pid})
+    stdin.read()
+"""
+
+
+@pytest.mark.usefixtures("either_way_to_notice")
+def test_a_daemon_that_keeps_the_pipes_open_does_not_hold_up_the_close(caplog):
+    with running(DAEMON) as server:
+        daemon = server.call("initialize")["pid"]
+        try:
+            assert seconds_to_close(server) < 1.0
+            assert lives(daemon)
+        finally:
+            os.kill(daemon, signal.SIGKILL)
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_dead_members_of_a_group_that_nobody_buries_are_not_waited_for(monkeypatch):
+    real = os.killpg
+    signals = []
+
+    def killpg(group, number):
+        # As in a container whose first process buries nobody: the group has members for ever.
+        signals.append(number)
+        if number != 0:
+            real(group, number)
+
+    monkeypatch.setattr(os, "killpg", killpg)
+    with running(DEAF) as server:
+        server.call("initialize")
+        assert seconds_to_close(server, 1.0) < 0.8
+    assert signal.SIGKILL not in signals
+
+
+# --- forgotten -------------------------------------------------------------------------------------------
+
+
+def test_a_server_whose_channel_is_forgotten_is_ended():
+    inbound = Recorder()
+    channel = Stdio(*_command(DEAF)).channel(settings(close=1))
+    inbound.channel = channel  # a cycle, as between engine and channel
+    channel.start(inbound, Deadline(5))
+    threads, pid = channel._server.threads, channel._server.process.pid
+    del channel, inbound
+    started = time.monotonic()
+    gc.collect()
+    assert time.monotonic() - started < 0.5
+    assert is_gone(pid, 3)
+    for thread in threads:
+        thread.join(3)
+        assert not thread.is_alive()
+
+
+def _command(code):
+    program, *args = script(code)
+    return program, args
+
+
+PROGRAM = """
+    import os, sys
+    sys.path.insert(0, {here!r})
+    from stdio_support import *
+    server_code = {server!r}
+
+    def use():
+        channel = Stdio(script("")[0], script(server_code)[1:]).channel(settings())
+        inbound = Recorder()
+        channel.start(inbound, Deadline(10))
+        server = Running(channel, inbound)
+        print(server.call("initialize")["pid"], server.pid, flush=True)
+        return server
+
+"""
+
+
+def run_program(code, server=STUBBORN, **options):
+    """Run a program that uses a server; return its exit code, its output, and how long it took to end."""
+    program = textwrap.dedent(PROGRAM).format(here=str(HERE), server=server) + textwrap.dedent(code)
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    started = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-X", "dev", "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE * 2,
+        env=env,
+        check=False,
+        **options,
+    )
+    return done, time.monotonic() - started
+
+
+@pytest.mark.parametrize(
+    ("ending", "returncode"),
+    [
+        ("use()", 0),
+        ("server = use()", 0),
+        ("server = use()\nraise RuntimeError('of the program')", 1),
+        ("server = use()\nsys.exit(7)", 7),
+        ("thread = threading.Thread(target=use)\nthread.start()", 0),
+    ],
+)
+def test_a_program_that_forgets_to_close_ends_and_its_server_with_it(ending, returncode):
+    done, seconds = run_program(ending)
+    assert done.returncode == returncode, done.stderr
+    assert seconds < 6
+    for pid in done.stdout.split():
+        assert is_gone(int(pid), 1)
+    if returncode == 1:
+        assert done.stderr.rstrip().endswith("RuntimeError: of the program")
+        assert done.stderr.count("Traceback") == 1
+    else:
+        assert done.stderr == ""
+
+
+def test_a_program_that_fails_inside_with_ends_and_its_server_with_it():
+    code = """
+        with running(server_code, close=1) as server:
+            print(server.call("initialize")["pid"], flush=True)
+            raise RuntimeError("of the program")
+    """
+    done, seconds = run_program(code)
+    assert done.returncode == 1
+    assert seconds < 5
+    assert is_gone(int(done.stdout), 1)
+    assert done.stderr.count("Traceback") == 1
+
+
+def test_the_grandchildren_of_a_program_that_forgets_to_close_are_ended():
+    code = """
+        command = ["/bin/sh", "-c", 'exec 3<&0; "$@" <&3 & wait', "sh", *script(server_code)]
+        channel = Stdio(command[0], command[1:]).channel(settings())
+        inbound = Recorder()
+        channel.start(inbound, Deadline(10))
+        print(Running(channel, inbound).call("initialize")["pid"], flush=True)
+    """
+    done, seconds = run_program(code)
+    assert done.returncode == 0, done.stderr
+    assert seconds < 6
+    assert is_gone(int(done.stdout), 1)
+
+
+def test_an_interrupt_of_the_program_does_not_reach_the_server():
+    code = """
+        import signal
+        server = use()
+        try:
+            os.killpg(0, signal.SIGINT)
+            while True:
+                time.sleep(1)
+        except KeyboardInterrupt:
+            print("again", server.call("again", {"n": 1})["n"])
+        server.channel.close(Deadline(5))
+    """
+    server = 'message = receive()\nanswer(message, {"pid": os.getpid()})\nserve()'
+    done, _ = run_program(code, server, start_new_session=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("again 1\n")
+    assert done.stderr == ""
+
+
+# --- forks -----------------------------------------------------------------------------------------------
+
+
+def in_fork(action) -> int:
+    """Run ``action`` in a forked child that then ends as programs end; return its exit code."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            action()
+            _process._end_all()
+            gc.collect()
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+@pytest.mark.parametrize("step", ["abandon", "close", "nothing"])
+def test_a_forked_child_leaves_the_server_to_its_parent(step):
+    with running("answer(receive())\nserve()") as server:
+        server.call("initialize")
+        channel = server.channel
+
+        def in_child():
+            nonlocal channel
+            if step == "abandon":
+                channel.abandon()
+                channel.close(Deadline(1))
+            elif step == "close":
+                channel.close(Deadline(1))
+            server.channel = channel = None
+
+        assert in_fork(in_child) == 0
+        assert server.call("echo", {"n": 1}) == {"n": 1}
+        assert not server.inbound.losses
+        assert seconds_to_close(server) < 1.0
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_forked_child_that_lives_on_does_not_keep_the_servers_input_open():
+    with running("answer(receive())\nstdin.read()") as server:
+        server.call("initialize")
+        pid = os.fork()
+        if pid == 0:
+            try:
+                server.channel.abandon()
+                time.sleep(60)
+            finally:
+                os._exit(0)
+        try:
+            poll(lambda: len(os.listdir(f"/proc/{pid}/fd")) < len(os.listdir("/proc/self/fd")) - 4)
+            assert seconds_to_close(server) < 1.0
+            assert server.channel._server.process.returncode == 0
+        finally:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
