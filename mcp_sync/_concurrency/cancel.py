@@ -27,8 +27,9 @@ class CancelToken:
         self.cancelled = False
         self.reason: Optional[str] = None
         self._calls: weakref.WeakSet[PendingCall] = weakref.WeakSet()
-        # Guards the set and the flag; calls are failed after it is released.
-        self._lock = threading.Lock()
+        # Guards the set and the flag; calls are failed after it is released. Re-entrant, because a signal
+        # handler may cancel on the very thread that is just in here.
+        self._lock = threading.RLock()
 
     def cancel(self, reason: Optional[str] = None) -> None:
         """Cancel all calls of this token, now and later. Does not block; only the first reason counts."""

@@ -52,6 +52,7 @@ class PendingCall:
         "_latch",
         "_lock",
         "_reply",
+        "_undecided",
         "deadline",
         "id",
         "method",
@@ -70,8 +71,12 @@ class PendingCall:
         self._reply: Optional[dict[str, Any]] = None
         self._error: Optional[BaseException] = None
         self._abort: Optional[Callable[[], None]] = None
-        # Guards the choice of the outcome and `_abort`; nothing waits, and no foreign code runs, under it.
-        self._lock = threading.Lock()
+        # Whoever gets hold of it decides the outcome. Never released.
+        self._undecided = threading.Lock()
+        # Guards `_abort` and `settled`; nothing waits, and no foreign code runs, under it. Re-entrant,
+        # because a signal handler may cancel the call on the very thread that is just in here.
+        self._lock = threading.RLock()
+        # Free once there is an outcome.
         self._latch = threading.Lock()
         self._latch.acquire()
 
@@ -84,10 +89,11 @@ class PendingCall:
         return self._finish(None, error)
 
     def _finish(self, reply: Optional[dict[str, Any]], error: Optional[BaseException]) -> bool:
+        if not self._undecided.acquire(blocking=False):
+            return False
+        self._reply, self._error = reply, error
         with self._lock:
-            if self.settled:
-                return False
-            self._reply, self._error, self.settled = reply, error, True
+            self.settled = True
             abort, self._abort = self._abort, None
         self._latch.release()
         if abort is not None and error is not None:
@@ -100,9 +106,10 @@ class PendingCall:
         ``abort`` must neither block nor raise, and may run after the reader is gone.
         """
         with self._lock:
-            if self.settled:
-                return False
             self._abort = abort
+            if self.settled:
+                self._abort = None
+                return False
             return True
 
     def detach(self) -> None:

@@ -8,6 +8,7 @@ from collections import deque
 from typing import Any, Callable, Optional
 
 from .deadline import Deadline
+from .pending import wait_for
 from .threads import join_all, spawn
 
 logger = logging.getLogger("mcp_sync.callbacks")
@@ -46,10 +47,12 @@ class Workers:
         self._threads: set[threading.Thread] = set()
         self._idle = 0
         # Guards all of the above; no job runs under it. `_room` and `_work` share it. Re-entrant, because
-        # the garbage collector may close a forgotten client on a thread that is just in here.
+        # a signal handler, or the garbage collector with a forgotten client, may close these workers on a
+        # thread that is just in here.
         self._lock = threading.RLock()
         self._work = threading.Condition(self._lock)
         self._room = threading.Condition(self._lock)
+        self._draining: set[threading.Event] = set()
 
     def after_fork_in_child(self) -> None:
         """Forget threads and jobs of the parent."""
@@ -68,17 +71,18 @@ class Workers:
         Args:
             job: What to run. Its exception is logged.
             args: What to pass.
-            wait: When the queue is full, wait until there is room or this deadline has passed.
+            wait: When the queue is full, wait until there is room or this deadline has passed. One of the
+                threads itself does not wait: it would wait for itself.
             droppable: When the queue is full, the droppable job that waits longest makes room, with one
                 warning; also marks this job as one of them.
             urgent: Exceed the limit, up to ten times.
 
         Returns:
-            Whether the job was queued. ``False`` when full or closed.
+            Whether the job was queued. ``False`` when full or closed, or when no thread can be started.
         """
         with self._lock:
             if len(self._jobs) >= self._limit:
-                if wait is not None:
+                if wait is not None and not self.is_worker():
                     self._room.wait_for(self._has_room, wait.remaining())
                 if not self._has_room() and not self._make_room(droppable, urgent):
                     return False
@@ -89,7 +93,17 @@ class Workers:
                 self._work.notify()
             # A thread that was woken counts as idle until it runs, so one idle thread serves one job.
             if self._idle < len(self._jobs) and len(self._threads) < self._max_threads:
-                self._threads.add(spawn(self._owner, self._role, self._run))
+                return self._start_thread()
+        return True
+
+    def _start_thread(self) -> bool:
+        try:
+            self._threads.add(spawn(self._owner, self._role, self._run))
+        except RuntimeError as error:
+            if not self._threads:
+                self._jobs.pop()
+                logger.warning("The callbacks of %s cannot run: %s", self._owner, error)
+                return False
         return True
 
     def _has_room(self) -> bool:
@@ -124,7 +138,7 @@ class Workers:
                     self._room.notify_all()
             try:
                 job(*args)
-            except Exception:
+            except BaseException:  # SystemExit too: it would end this thread, and with it all later jobs.
                 logger.exception("A callback of %s failed", self._owner)
             # Only read to see whether anything moves, so a lost count does no harm.
             self.finished += 1
@@ -143,17 +157,21 @@ class Workers:
         Gives up when the deadline has passed, or when no job has ended for ``patience`` seconds.
 
         Returns:
-            Whether they have run.
+            Whether they have run, or never will since the workers were closed.
         """
         done = threading.Event()
-        if not self.submit(done.set, wait=deadline, urgent=True):
-            return False
-        while True:
-            before = self.finished
-            if done.wait(deadline.within(patience).remaining()):
-                return True
-            if deadline.expired or self.finished == before:
+        self._draining.add(done)
+        try:
+            if not self.submit(done.set, wait=deadline, urgent=True):
                 return done.is_set()
+            while True:
+                before = self.finished
+                if wait_for(done, deadline.within(patience)):
+                    return True
+                if deadline.expired or self.finished == before:
+                    return done.is_set()
+        finally:
+            self._draining.discard(done)
 
     def close(self, deadline: Deadline) -> None:
         """Take no more jobs, drop those that wait, and wait for those that run."""
@@ -163,4 +181,6 @@ class Workers:
             threads = list(self._threads)
             self._work.notify_all()
             self._room.notify_all()
+            for done in list(self._draining):
+                done.set()
         join_all(threads, deadline)

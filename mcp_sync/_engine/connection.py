@@ -95,7 +95,8 @@ class Connection:
         self._odd_ids_seen = False
         self.rubbish: deque[str] = deque(maxlen=3)
         # Guards `error` together with entries into `_calls`, so that no call misses the loss. No I/O.
-        self._lock = threading.Lock()
+        # Re-entrant: a signal handler may close the client on a thread that is just in here.
+        self._lock = threading.RLock()
 
     # --- what goes out ---------------------------------------------------------------------------
 
@@ -159,9 +160,9 @@ class Connection:
             MCPError: The connection is dead, the token is cancelled, or the channel failed.
         """
         with self._lock:
+            self._calls[call.id] = call
             if self.error is not None:
                 raise self._fresh(call)
-            self._calls[call.id] = call
         if cancel is not None:
             cancel.watch(call)
         if not call.settled:

@@ -132,7 +132,8 @@ class Engine:
         self._opening: Optional[_Opening] = None
         self._closed = False
         self._forked = False
-        self._lock = threading.Lock()  # Guards the five above. No I/O and no waiting under it.
+        # Guards the five above. No I/O and no waiting under it. Re-entrant: a signal handler may close.
+        self._lock = threading.RLock()
         weakref.finalize(self, self._live.discard)
         fork.watch(self)
 
@@ -307,7 +308,7 @@ class Engine:
 
     def after_fork_in_child(self) -> None:
         """Drop what belongs to the parent; open anew on next use, where the plan allows it."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         for connection in self._live.connections:
             connection.channel.abandon()
         self._live.connections = []
@@ -426,4 +427,3 @@ def _first_fault(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_input=False)[0]
     where = ".".join(str(part) for part in first["loc"])
     return f"{where}: {first['msg']}" if where else str(first["msg"])
-
