@@ -114,7 +114,7 @@ class Target(Protocol):
     """A frozen description of a peer: what a user passes to ``Client``. Its ``repr`` shows no secret."""
 
     def identity(self) -> Hashable:
-        """What tells two servers apart, without secrets: the key under which the server's era is remembered."""
+        """What tells two servers apart, without secrets; a server's era is remembered under it."""
 
     def channel(self, settings: Settings) -> Channel:
         """Make a new channel. Opens nothing.
