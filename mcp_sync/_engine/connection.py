@@ -301,7 +301,9 @@ class Connection:
             self._progress(message)
         elif method == "notifications/cancelled":
             params = message.get("params")
-            self._serving.discard(params.get("requestId") if isinstance(params, dict) else None)
+            request_id = params.get("requestId") if isinstance(params, dict) else None
+            if isinstance(request_id, (str, int)):
+                self._serving.discard(request_id)
         self._router.notification(message, own)
 
     def _progress(self, message: Mapping[str, Any]) -> None:
