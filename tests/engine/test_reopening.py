@@ -1,0 +1,142 @@
+"""What happens when the connection is lost: to the calls in flight, and to those after."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcp_sync import Client, ClientSession
+from mcp_sync.errors import ConnectFailed, ConnectionLost, SessionExpired
+
+from .background import Background, wait_until
+from .scripted import DuplexTarget, PostTarget, legacy, modern, text
+
+GONE = ConnectionLost("the server exited with code 9", returncode=9, stderr_tail="out of memory")
+
+
+def lose(client, target, calls):
+    wait_until(lambda: target.channels and len(target.now.received("tools/call")) == len(calls))
+    target.now.lose(GONE)
+    return [call.error() for call in calls]
+
+
+def test_all_calls_in_flight_fail_at_once_with_the_cause():
+    target = DuplexTarget()
+    with Client(target) as client:
+        errors = lose(client, target, [Background(client.call_tool, str(n)) for n in range(4)])
+    for error in errors:
+        assert isinstance(error, ConnectionLost)
+        assert (error.returncode, error.stderr_tail) == (9, "out of memory")
+        assert error.request_sent is True
+    assert len({id(error) for error in errors}) == 4
+
+
+def test_a_client_opens_anew_on_the_next_call():
+    target = DuplexTarget()
+    with Client(target) as client:
+        lose(client, target, [Background(client.call_tool, "x")])
+        target.scripts = modern(tools_call=lambda request: text("again"))
+        assert client.call_tool("x").text == "again"
+        first, second = target.channels
+        assert first.closed.is_set()
+        assert not second.closed.is_set()
+
+
+def test_ids_are_not_used_again_on_the_new_connection():
+    target = DuplexTarget(modern(tools_call=lambda request: text("done")))
+    with Client(target) as client:
+        client.call_tool("x")
+        target.now.lose(GONE)
+        target.now.sync()
+        client.call_tool("x")
+    used = [message["id"] for channel in target.channels for message in channel.sent]
+    assert len(used) == len(set(used)) == 4
+
+
+def test_a_client_that_lost_its_server_while_idle_says_nothing_and_opens_anew():
+    target = DuplexTarget(modern(tools_call=lambda request: text("done")))
+    with Client(target) as client:
+        target.now.lose(GONE)
+        target.now.sync()
+        assert client.call_tool("x").text == "done"
+    assert len(target.channels) == 2
+
+
+def test_a_client_whose_server_stays_away_says_so_each_time():
+    target = DuplexTarget()
+    with Client(target) as client:
+        target.now.lose(GONE)
+        target.now.sync()
+        target.scripts = {"server/discover": lambda request: ConnectFailed("nobody there")}
+        for _ in range(2):
+            with pytest.raises(ConnectFailed):
+                client.list_tools()
+
+
+def test_a_session_does_not_open_anew_and_keeps_naming_the_cause():
+    target = DuplexTarget(legacy())
+    with ClientSession(target) as session:
+        session.initialize()
+        lose(session, target, [Background(session.call_tool, "x")])
+        causes = []
+        for _ in range(3):
+            with pytest.raises(ConnectionLost, match="code 9") as caught:
+                session.call_tool("x")
+            causes.append(caught.value)
+        assert len({id(cause) for cause in causes}) == 3
+        assert causes[0].stderr_tail == "out of memory"
+    assert len(target.channels) == 1
+
+
+def test_a_call_that_was_not_sent_any_more_says_so():
+    target = DuplexTarget(legacy())
+    with ClientSession(target) as session:
+        connection = session.initialize() and session._engine._connection
+        connection.lost(GONE)
+        error = Background(session.call_tool, "x").error()
+    assert isinstance(error, ConnectionLost)
+    assert not error.request_sent
+
+
+def test_only_the_first_loss_of_a_connection_counts():
+    target = DuplexTarget()
+    with Client(target) as client:
+        call = Background(client.call_tool, "x")
+        target.now.expect("tools/call")
+        target.now.lose(GONE)
+        target.now.lose(ConnectionLost("something else"))
+        with pytest.raises(ConnectionLost, match="code 9"):
+            call.result()
+
+
+def test_a_call_that_fails_on_its_own_connection_does_not_end_the_others():
+    answers = iter([ConnectionLost("reset"), text("fine")])
+    target = PostTarget(modern(tools_call=lambda request: next(answers)))
+    with Client(target) as client:
+        with pytest.raises(ConnectionLost, match="reset"):
+            client.call_tool("x")
+        assert client.call_tool("x").text == "fine"
+    assert len(target.channels) == 1
+
+
+def test_an_expired_session_is_opened_anew_by_the_next_call_at_the_latest():
+    answers = iter([SessionExpired("404", request_sent=False), text("fine"), text("fine")])
+    target = PostTarget(legacy(tools_call=lambda request: next(answers)))
+    with Client(target, mode="legacy") as client:
+        try:
+            client.call_tool("x")
+        except SessionExpired:
+            pass
+        assert client.call_tool("x").text == "fine"
+    assert len(target.channels) == 2
+
+
+def test_losing_and_reopening_many_times_keeps_no_old_connection():
+    target = DuplexTarget(modern(tools_call=lambda request: text("done")))
+    with Client(target) as client:
+        for _ in range(20):
+            client.call_tool("x")
+            target.now.lose(GONE)
+            target.now.sync()
+        client.call_tool("x")
+        assert len(client._engine._live.connections) == 1
+    assert all(channel.closed.is_set() for channel in target.channels)
