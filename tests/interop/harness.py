@@ -30,7 +30,7 @@ class Endpoint:
     version: str
 
     def __str__(self) -> str:
-        return f"{self.maker}-{self.transport}-{'modern' if self.modern else 'handshake'}"
+        return f"{self.maker}-{self.transport}-{self.mode}"
 
     @property
     def modern(self) -> bool:
