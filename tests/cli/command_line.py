@@ -15,9 +15,9 @@ import pytest
 pytest.importorskip("click")
 pytest.importorskip("rich")
 
-from click.testing import CliRunner  # noqa: E402
+from click.testing import CliRunner
 
-from mcp_sync.cli._app import app  # noqa: E402
+from mcp_sync.cli._app import app
 
 ROOT = Path(__file__).parents[2]
 DEMO_SERVER = (sys.executable, "-m", "mcp_sync.cli.demo_server")
@@ -64,8 +64,7 @@ def run(*words: str, **environment: str) -> Ran:
     done = subprocess.run(
         [sys.executable, "-m", "mcp_sync.cli", *words],
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         env=child_environment(**environment),
         encoding="utf-8",
         timeout=50,

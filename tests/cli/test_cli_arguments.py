@@ -83,7 +83,7 @@ def test_a_value_is_typed_by_the_schema(schema: Any, text: str, value: Any) -> N
 def test_a_text_that_cannot_be_typed_is_refused_by_name(schema: Any, text: str) -> None:
     given = read_arguments([f"key={text}"])
 
-    with pytest.raises(click.UsageError, match="^key: "):
+    with pytest.raises(click.UsageError, match=r"^key: "):
         given.typed({"properties": {"key": schema}})
 
 
@@ -139,9 +139,9 @@ def test_a_file_is_read_and_typed(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
 
-    with pytest.raises(click.UsageError, match="cannot read .*missing: No such file"):
+    with pytest.raises(click.UsageError, match=r"cannot read .*missing: No such file"):
         read_arguments([f"a=@{tmp_path}/missing"])
-    with pytest.raises(click.UsageError, match="cannot read .*binary: it is no UTF-8 text"):
+    with pytest.raises(click.UsageError, match=r"cannot read .*binary: it is no UTF-8 text"):
         read_arguments([f"a=@{tmp_path}/binary"])
 
 
@@ -167,5 +167,5 @@ def test_a_word_of_another_form_is_refused(word: str) -> None:
 
 @pytest.mark.parametrize("word", ["a:=", "a:={", "a:=NaN", "a:=x"])
 def test_json_that_is_none_is_refused(word: str) -> None:
-    with pytest.raises(click.UsageError, match="a: .* is no JSON"):
+    with pytest.raises(click.UsageError, match=r"a: .* is no JSON"):
         read_arguments([word]).typed(None)

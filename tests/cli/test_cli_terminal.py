@@ -19,11 +19,12 @@ PATIENCE = 30.0
 FORM_SERVER = """
 from mcp_sync.testing import FakeServer
 
+COLOURS = [{"const": "r", "title": "Red"}, {"const": "g", "title": "Green"}]
 SCHEMA = {
     "type": "object",
     "properties": {
         "age": {"type": "integer", "title": "Age", "minimum": 18},
-        "colour": {"type": "string", "oneOf": [{"const": "r", "title": "Red"}, {"const": "g", "title": "Green"}]},
+        "colour": {"type": "string", "oneOf": COLOURS},
         "sizes": {"type": "array", "items": {"type": "string", "enum": ["S", "M", "L"]}},
         "note": {"type": "string"},
         "news": {"type": "boolean", "default": False},
