@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Union
 from pydantic import BeforeValidator, Field, ValidationInfo
 from pydantic_core import PydanticCustomError
 
-from mcp_sync.types._base import Entries, Lenient, WireModel, is_built_by_hand
+from mcp_sync.types._base import Entries, Kept, Lenient, WireModel, is_built_by_hand
 from mcp_sync.types._binary import decode_base64, encode_base64
 from mcp_sync.types.metadata import Annotations
 from mcp_sync.types.resources import AnyResourceContents, Resource
@@ -121,7 +121,7 @@ class UnknownContent(WireModel):
 
     _always_sent: ClassVar[frozenset[str]] = frozenset()
 
-    type: str = ""
+    type: Kept[str] = ""
 
 
 def _received_only(value: Any, info: ValidationInfo) -> Any:

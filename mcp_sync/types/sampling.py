@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 _OneOrMore = Annotated[
-    Union[SamplingMessageContentBlock, list[SamplingMessageContentBlock]],
+    Union[list[SamplingMessageContentBlock], SamplingMessageContentBlock],
     Field(union_mode="left_to_right"),
 ]
 

@@ -7,6 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from jsonschema.validators import validator_for
+
 ROOT = Path(__file__).parent.parent / "schema"
 REVISIONS = sorted(path.parent.name for path in ROOT.glob("*/schema.json"))
 
@@ -23,8 +25,10 @@ def definitions(revision: str) -> dict[str, Any]:
     return whole.get("$defs") or whole["definitions"]
 
 
-def subschema(revision: str, definition: str) -> dict[str, Any]:
-    """Return a schema that accepts what one definition accepts."""
-    key = "$defs" if "$defs" in schema(revision) else "definitions"
-    whole = {name: part for name, part in schema(revision).items() if name in ("$schema", key)}
-    return {**whole, "$ref": f"#/{key}/{definition}"}
+@cache
+def validator(revision: str, definition: str) -> Any:
+    """Return a validator of one definition."""
+    whole = schema(revision)
+    key = "$defs" if "$defs" in whole else "definitions"
+    part = {"$schema": whole["$schema"], key: whole[key], "$ref": f"#/{key}/{definition}"}
+    return validator_for(part)(part)
