@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import types
 import typing
 from typing import Any, Callable, Literal, Optional, Union
 
@@ -32,7 +33,6 @@ def input_schema(function: Function) -> dict[str, Any]:
     parameters = _parameters(function)
     if parameters is None:
         return {"type": "object"}
-    hints = _hints(function)
     schema: dict[str, Any] = {"type": "object", "properties": {}}
     required = []
     open_ended = False
@@ -40,7 +40,7 @@ def input_schema(function: Function) -> dict[str, Any]:
         if parameter.kind is parameter.VAR_KEYWORD:
             open_ended = True
             continue
-        described = _schema_of(hints.get(parameter.name, Any))
+        described = _schema_of(_hint(function, parameter))
         if parameter.default is parameter.empty:
             required.append(parameter.name)
         elif parameter.default is not None and isinstance(parameter.default, (str, int, float, bool)):
@@ -112,12 +112,17 @@ def _parameters(function: Function) -> Optional[list[inspect.Parameter]]:
     return [parameter for parameter in parameters if parameter.kind is not parameter.VAR_POSITIONAL]
 
 
-def _hints(function: Function) -> dict[str, Any]:
+def _hint(function: Function, parameter: inspect.Parameter) -> Any:
+    if parameter.annotation is parameter.empty:
+        return Any
+    # Not asked of the function itself: before Python 3.11 `get_type_hints` wraps the hints of arguments whose
+    # default is None, which fails for Annotated[..., {}]. And one bad annotation must not spoil the others.
+    holder = types.SimpleNamespace(__annotations__={"hint": parameter.annotation})
+    names = getattr(inspect.unwrap(function), "__globals__", {})
     try:
-        return typing.get_type_hints(function, include_extras=True)
+        return typing.get_type_hints(holder, names, include_extras=True)["hint"]
     except Exception:
-        # An annotation that cannot be resolved must not make a test's tool unusable.
-        return {}
+        return Any
 
 
 def _schema_of(hint: Any) -> dict[str, Any]:

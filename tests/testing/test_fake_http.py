@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import queue
 import ssl
@@ -90,6 +91,8 @@ def session() -> Iterator[requests.Session]:
     with requests.Session() as session:
         session.trust_env = False
         yield session
+    # urllib3 closes idle connections only when their pool is collected.
+    gc.collect()
 
 
 @pytest.fixture

@@ -46,6 +46,8 @@ def test_annotations_become_schemas() -> None:
         four: Annotated[str, {"x-mcp-header": "Region"}],
         five: dict[str, Any],
         six: ToolContext,
+        seven: Unknown,  # type: ignore[name-defined]  # noqa: F821
+        eight: Annotated[int, {"title": "Eight"}] = None,  # type: ignore[assignment]  # noqa: RUF013
         *rest: Any,
         **others: Any,
     ) -> None:
@@ -60,6 +62,8 @@ def test_annotations_become_schemas() -> None:
         "four": {"type": "string", "x-mcp-header": "Region"},
         "five": {"type": "object"},
         "six": {},
+        "seven": {},
+        "eight": {"type": "integer", "title": "Eight"},
     }
     assert "additionalProperties" not in schema
 
