@@ -140,3 +140,7 @@ class PendingCall:
             raise self._error
         assert self._reply is not None
         return self._reply
+
+    def forget_outcome(self) -> None:
+        """Break the circle of an error, its frames and the call, so that nothing waits for the collector."""
+        self._error = self._reply = None

@@ -24,6 +24,7 @@ from ..errors import (
     InvalidResult,
     MCPError,
     ProtocolError,
+    RemoteError,
     remote_error,
 )
 from ..handlers import ProgressCallback
@@ -130,12 +131,18 @@ class Connection:
             self.dispatch(frame, call, options.cancel)
             self._await(call, progress)
             reply = call.result()
+        except RemoteError:
+            # An answer like any other: what came before it is delivered first.
+            if progress is not None:
+                progress.drain(deadline, self._timeouts.close)
+            raise
         except BaseException as error:
             call.fail(error)
             self._give_up(era, call, error)
             raise
         finally:
             self._calls.pop(call.id, None)
+            call.forget_outcome()
         if progress is not None:
             progress.drain(deadline, self._timeouts.close)
         return self._result(reply, spec)
@@ -188,8 +195,9 @@ class Connection:
     def timeout_error(self, call: PendingCall) -> CallTimeout:
         """Return what a call raises that did not end in time."""
         bound = call.deadline.reached
+        within = "in time" if bound is None else f"within {bound:g} s"
         return CallTimeout(
-            f"{call.method} to {self.channel.peer} did not end within {bound:g} s",
+            f"{call.method} to {self.channel.peer} did not end {within}",
             timeout=bound,
             request_sent=call.request_sent,
         )
@@ -205,7 +213,8 @@ class Connection:
 
     def _give_up(self, era: Era, call: PendingCall, error: BaseException) -> None:
         """Tell the server that nobody waits any more, where the protocol wants it told."""
-        if isinstance(error, Exception) and not isinstance(error, (CallTimeout, CallCancelled)):
+        # What is no error of ours came from a signal handler: Ctrl-C, a time limit of a task queue.
+        if isinstance(error, MCPError) and not isinstance(error, (CallTimeout, CallCancelled)):
             return
         if self.error is not None or not call.request_sent or call.method == "initialize":
             return
@@ -217,8 +226,8 @@ class Connection:
         frame = Frame(self.encode("notifications/cancelled", params), "notifications/cancelled")
         if not self.channel.post(frame):
             told = threading.Event()
-            self._router.sender.submit(self._send_quietly, frame, told)
-            told.wait(_LAST_WORD)
+            if self._router.sender.submit(self._send_quietly, frame, told):
+                told.wait(_LAST_WORD)
 
     def notify(self, method: str, params: Mapping[str, Any], deadline: Deadline) -> None:
         """Send a notification."""
@@ -368,33 +377,48 @@ class _Progress:
 
     def __init__(self, callback: ProgressCallback, call: PendingCall, router: Router) -> None:
         self._callback = callback
-        self._call = call
+        self._method = call.method
+        self._deadline = call.deadline
         self._worker = router.worker
+        self._caller = threading.get_ident()
         self._queued = False
         self.inline: Optional[deque[tuple[Any, ...]]] = deque() if self._worker.is_worker() else None
 
     def __call__(self, params: Mapping[str, Any]) -> None:
-        amount, total, text = params.get("progress"), params.get("total"), params.get("message")
-        if isinstance(amount, bool) or not isinstance(amount, (int, float)):
+        amount, text = _number(params.get("progress")), params.get("message")
+        if amount is None:
             logger.debug("Ignored progress without a number")
             return
-        total = float(total) if isinstance(total, (int, float)) and not isinstance(total, bool) else None
-        values = (float(amount), total, text if isinstance(text, str) else None)
-        if self.inline is not None:
-            self.inline.append(values)
+        values = (amount, _number(params.get("total")), text if isinstance(text, str) else None)
+        # A caller that reads its own response is free to run callbacks and to wait for room.
+        by_caller = threading.get_ident() == self._caller
+        if self.inline is None:
+            self._queued = True
+            wait = self._deadline if by_caller else None
+            self._worker.submit(self._callback, *values, wait=wait, urgent=True)
             return
-        self._queued = True
-        self._worker.submit(self._callback, *values, urgent=True)
+        self.inline.append(values)
+        if by_caller:
+            self.deliver_inline()
 
     def deliver_inline(self) -> None:
         """Run the callback for what has come, on the calling thread."""
         while self.inline:
             try:
                 self._callback(*self.inline.popleft())
-            except Exception:
+            except BaseException:  # As the worker has it: this is its thread.
                 logger.exception("A progress callback failed")
 
     def drain(self, deadline: Deadline, patience: Optional[float]) -> None:
         """Wait until the callback has seen everything, within the call's deadline."""
         if self._queued and not self._worker.drain(deadline, patience):
-            logger.warning("%s returns although progress callbacks still run", self._call.method)
+            logger.warning("%s returns although progress callbacks still run", self._method)
+
+
+def _number(value: Any) -> Optional[float]:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None

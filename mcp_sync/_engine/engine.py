@@ -202,8 +202,7 @@ class Engine:
                 f"the connection was not open within {bound or 0:g} s", timeout=bound, request_sent=False
             )
         if opening.error is not None:
-            error = copy.copy(opening.error)
-            raise error from opening.error.__cause__
+            raise copy.copy(opening.error) from opening.error.__cause__
         assert opening.connection is not None
         deadline.touch()  # The server has had its own time to open, and the call has not been sent yet.
         return opening.connection
