@@ -26,7 +26,8 @@ PATIENCE = 10.0  # seconds after which a test that waits for a message has faile
 Message = dict[str, Any]
 Script = Callable[[Message], Any]
 """Takes a request and returns its result, an `RpcError` to answer with, an `MCPError` that ends the
-connection (of a POST: the request), or ``None``: no answer."""
+connection (of a POST: the request), or ``None``: no answer. Of a POST also a list, which begins with
+messages to deliver, and functions to call in between."""
 
 MODERN = "2026-07-28"
 LEGACY = "2025-11-25"
@@ -208,7 +209,10 @@ class PostChannel(Channel):
             raise outcome
         if isinstance(outcome, list):
             for part in outcome[:-1]:
-                self.deliver(part, call)
+                if callable(part):
+                    part()
+                else:
+                    self.deliver(part, call)
             outcome = outcome[-1]
         if outcome is None:
             self._linger(call)
