@@ -116,7 +116,7 @@ class Verbs:
         self, name: str, arguments: dict[str, Any], options: CallOptions, deadline: Deadline
     ) -> types.CallToolResult:
         params = {"name": name, "arguments": arguments}
-        if not self._mirrors(self._engine.connection(deadline)):
+        if not self._mirrors(self._engine.connection(deadline, options.cancel)):
             return self._engine.call(methods.CALL_TOOL, params, types.CallToolResult, options, deadline)
         try:
             mirrored = self._mirrored(options, name, arguments)

@@ -8,16 +8,14 @@ from typing import Any, Callable, Optional
 
 from .deadline import Deadline
 
-# On Windows a lock's wait cannot be interrupted by Ctrl-C.
-_SLICE = 0.1 if os.name == "nt" else None
+# On Windows a lock's wait cannot be interrupted by Ctrl-C. Elsewhere a signal that comes just before the
+# thread falls asleep is not noticed before it wakes.
+_SLICE = 0.1 if os.name == "nt" else 1.0
 
 
-def _patience(left: Optional[float]) -> Optional[float]:
+def _patience(left: Optional[float]) -> float:
     """Return how long to wait in one go when ``left`` seconds remain."""
-    if _SLICE is not None:
-        left = _SLICE if left is None else min(left, _SLICE)
-    # A lock refuses waits of more than a few hundred years; nobody needs more than a day at a time.
-    return None if left is None else min(left, 86400.0)
+    return _SLICE if left is None else min(left, _SLICE)
 
 
 def wait_for(event: threading.Event, deadline: Deadline) -> bool:
@@ -129,8 +127,7 @@ class PendingCall:
             left = deadline.remaining()
             if left == 0.0:
                 return self.settled
-            patience = _patience(left)
-            if latch.acquire(timeout=-1 if patience is None else patience):
+            if latch.acquire(timeout=_patience(left)):
                 latch.release()
         return True
 

@@ -25,6 +25,7 @@ from ..errors import (
     MCPError,
     ProtocolError,
     RemoteError,
+    TransportError,
     remote_error,
 )
 from ..handlers import ProgressCallback
@@ -179,6 +180,10 @@ class Connection:
                 # The channel does not know what the caller's bound was.
                 if not call.settled:
                     raise self.timeout_error(call) from None
+            except TransportError:
+                # Closing and cancelling break the channel too; then that is what the caller is told.
+                if not call.settled:
+                    raise
 
     def _await(self, call: PendingCall, progress: Optional[_Progress]) -> None:
         if progress is not None and progress.inline is not None:

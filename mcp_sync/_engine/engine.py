@@ -21,8 +21,9 @@ from typing import Any, Callable, Optional, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from .._concurrency import fork
+from .._concurrency.cancel import CancelToken
 from .._concurrency.deadline import Deadline
-from .._concurrency.pending import wait_for
+from .._concurrency.pending import PendingCall
 from .._concurrency.threads import join_all, spawn
 from .._protocol import methods
 from .._protocol.eras import INPUT_REQUIRED, LOG_LEVEL_KEY, Era, StatelessEra
@@ -83,16 +84,53 @@ class _Opening:
     """An opening under way, and all who wait for it."""
 
     def __init__(self) -> None:
-        self.done = threading.Event()
-        self.connection: Optional[Connection] = None
-        self.error: Optional[BaseException] = None
         self.thread: Optional[threading.Thread] = None
+        self.waiting: list[PendingCall] = []
+        self._over = False
+        self._connection: Optional[Connection] = None
+        self._error: Optional[BaseException] = None
+        # Guards the four above. Re-entrant, as the engine's.
+        self._lock = threading.RLock()
 
-    def fail(self, error: BaseException) -> None:
-        """Wake all who wait."""
-        # Its frames would keep the client alive, and each waiter raises a copy anyway.
-        self.error = error.with_traceback(None)
-        self.done.set()
+    def end(self, connection: Optional[Connection], error: Optional[BaseException] = None) -> None:
+        """Wake all who wait. Only the first end counts."""
+        with self._lock:
+            if self._over:
+                return
+            # The frames of the error would keep the client alive, and each waiter raises a copy anyway.
+            self._connection, self._error = connection, error and error.with_traceback(None)
+            self._over = True
+        for turn in self.waiting:
+            turn.settle({})
+
+    def join(self, deadline: Deadline, cancel: Optional[CancelToken]) -> Connection:
+        """Wait for the end and return the connection.
+
+        Raises:
+            CallTimeout, CallCancelled: This caller waits no longer.
+            MCPError: The opening failed.
+        """
+        turn = PendingCall(0, "the opening of the connection", deadline)
+        with self._lock:
+            self.waiting.append(turn)
+            over = self._over
+        if over:
+            turn.settle({})
+        try:
+            if cancel is not None:
+                cancel.watch(turn)
+            if not turn.wait():
+                bound = deadline.reached
+                text = f"the connection was not open within {bound or 0:g} s"
+                raise CallTimeout(text, timeout=bound, request_sent=False)
+            turn.result()
+        finally:
+            turn.forget_outcome()
+        if self._error is not None:
+            raise copy.copy(self._error) from self._error.__cause__
+        assert self._connection is not None
+        deadline.touch()  # The server has had its own time to open, and the call has not been sent yet.
+        return self._connection
 
 
 @dataclass
@@ -139,25 +177,19 @@ class Engine:
 
     # --- life cycle ------------------------------------------------------------------------------
 
-    def connection(self, deadline: Deadline) -> Connection:
+    def connection(self, deadline: Deadline, cancel: Optional[CancelToken] = None) -> Connection:
         """Return a live connection; open one if there is none and the plan allows it.
 
         Raises:
             ClientClosed, Forked: There will be none.
             UsageError: A session that was not initialized.
+            CallTimeout, CallCancelled: It was not open in time, or ``cancel`` was cancelled.
             MCPError: The opening failed, or the session was lost.
         """
         connection = self._connection
         if connection is not None and connection.error is None and not self._closed:
             return connection
-        return self._reopen(deadline)
-
-    def _reopen(self, deadline: Deadline) -> Connection:
-        with self._lock:
-            connection = self._connection
-            if not self._closed and not self.plan.reopen:
-                self._refuse_reopening(connection)
-        return self.open(deadline)
+        return self.open(deadline, cancel=cancel)
 
     def _refuse_reopening(self, connection: Optional[Connection]) -> None:
         if self._forked:
@@ -167,11 +199,17 @@ class Engine:
         if connection.error is not None:
             raise copy.copy(connection.error) from connection.error
 
-    def open(self, deadline: Deadline, negotiation: Optional[Callable[[], Negotiation]] = None) -> Connection:
+    def open(
+        self,
+        deadline: Deadline,
+        negotiation: Optional[Callable[[], Negotiation]] = None,
+        cancel: Optional[CancelToken] = None,
+    ) -> Connection:
         """Return a live connection, opening one if there is none; join an opening that is under way.
 
         Each caller waits by its own deadline, and one that gives up spoils it for no other: the
-        opening has a thread and a bound of its own.
+        opening has a thread and a bound of its own. Only with a ``negotiation`` it is done where the
+        plan does not allow it.
         """
         with self._lock:
             if self._closed:
@@ -179,8 +217,10 @@ class Engine:
             connection = self._connection
             if connection is not None and connection.error is None:
                 return connection
+            if negotiation is None and not self.plan.reopen:
+                self._refuse_reopening(connection)
             opening = self._opening or self._begin_opening(negotiation)
-        return self._wait_for(opening, deadline)
+        return opening.join(deadline, cancel)
 
     def _begin_opening(self, negotiation: Optional[Callable[[], Negotiation]]) -> _Opening:
         opening = _Opening()
@@ -195,24 +235,12 @@ class Engine:
         self._opening = opening
         return opening
 
-    def _wait_for(self, opening: _Opening, deadline: Deadline) -> Connection:
-        if not wait_for(opening.done, deadline):
-            bound = deadline.reached
-            raise CallTimeout(
-                f"the connection was not open within {bound or 0:g} s", timeout=bound, request_sent=False
-            )
-        if opening.error is not None:
-            raise copy.copy(opening.error) from opening.error.__cause__
-        assert opening.connection is not None
-        deadline.touch()  # The server has had its own time to open, and the call has not been sent yet.
-        return opening.connection
-
     def _run_opening(self, opening: _Opening, negotiation: Optional[Callable[[], Negotiation]]) -> None:
+        connection: Optional[Connection] = None
         problem: Optional[BaseException] = None
         try:
             connection = self._open_now(negotiation)
             problem = self._install(connection)
-            opening.connection = connection
         except BaseException as error:
             problem = error
             if not isinstance(error, Exception):
@@ -220,9 +248,7 @@ class Engine:
         finally:
             with self._lock:
                 self._opening = None
-            if problem is not None:
-                opening.fail(problem)
-            opening.done.set()
+            opening.end(connection, problem)
 
     def _install(self, connection: Connection) -> Optional[MCPError]:
         """Make a connection the current one, unless it is dead or the client closed: return why."""
@@ -289,7 +315,7 @@ class Engine:
             opening = self._opening
         reason = ClientClosed("the client was closed")
         if opening is not None:
-            opening.fail(reason)
+            opening.end(None, reason)
         for connection in connections:
             connection.lost(reason)
         for connection in connections:
@@ -343,7 +369,7 @@ class Engine:
         self, spec: MethodSpec, params: dict[str, Any], options: CallOptions, deadline: Deadline
     ) -> dict[str, Any]:
         """Make a call and return its result as it came, input rounds done."""
-        connection = self.connection(deadline)
+        connection = self.connection(deadline, options.cancel)
         result = self._exchange(connection, spec, params, options, deadline)
         rounds = 0
         while connection.era.result_kind(result) == INPUT_REQUIRED:
