@@ -189,7 +189,7 @@ def test_a_remembered_server_that_has_become_modern_is_found_out_and_forgotten()
 
 def waiters(client):
     opening = client._engine._opening
-    return len(opening.done._cond._waiters) if opening is not None else 0
+    return len(opening.waiting) if opening is not None else 0
 
 
 def _channel(target):
