@@ -40,6 +40,16 @@ def check_seconds(name: str, value: Any) -> None:
         raise UsageError(f"{name} must be a number of seconds (0 or more) or None, not {value!r}")
 
 
+def check_validation(mode: Any) -> None:
+    """Refuse an unknown way to treat invalid output.
+
+    Raises:
+        UsageError: It is none of ``"warn"``, ``"strict"`` and ``"off"``.
+    """
+    if mode not in ("warn", "strict", "off"):
+        raise UsageError(f'validation must be "warn", "strict" or "off", not {mode!r}')
+
+
 @dataclass(frozen=True)
 class Timeouts:
     """Bounds on time, in seconds; ``None`` means no bound.

@@ -29,11 +29,9 @@ from .handlers import (
     MessageHandler,
     SamplingCallback,
 )
-from .options import UNSET, Limits, Retry, TimeoutArgument, Timeouts, check_seconds
+from .options import UNSET, Limits, Retry, TimeoutArgument, Timeouts, check_seconds, check_validation
 from .transports._base import Settings, Target
 from .verbs import Verbs, deadline_of
-
-_VALIDATION = ("warn", "strict", "off")
 
 
 class ClientSession(Verbs):
@@ -131,8 +129,7 @@ class ClientSession(Verbs):
             raise UsageError(f"a transport or target is needed, not {type(transport).__name__}")
         if timeout is not UNSET:
             check_seconds("timeout", timeout)
-        if validation not in _VALIDATION:
-            raise UsageError(f'validation must be "warn", "strict" or "off", not {validation!r}')
+        check_validation(validation)
 
     # --- life cycle ------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from ._protocol import methods
 from ._protocol.methods import MethodSpec
 from .errors import HeaderMismatch, InvalidResult, NotSupported, OutputInvalid, ToolFailed, UsageError
 from .handlers import ProgressCallback
-from .options import UNSET, Limits, TimeoutArgument, Timeouts, check_seconds
+from .options import UNSET, Limits, TimeoutArgument, Timeouts, check_seconds, check_validation
 
 logger = logging.getLogger("mcp_sync.session")
 
@@ -56,9 +56,12 @@ class Verbs:
         headers: Headers = None,
     ) -> types.ListToolsResult:
         """Return one page of the server's tools. `tools` follows the pages."""
-        options = _options(meta, cancel, headers)
-        result = self._page(methods.LIST_TOOLS, types.ListToolsResult, cursor, options, timeout)
-        self._tools.learn(result, self._mirrors(self._engine.connection(self._deadline(UNSET))))
+        options, deadline = _options(meta, cancel, headers), self._deadline(timeout)
+        # Before the call: the connection may be gone when the result is there.
+        mirrors = self._mirrors(self._engine.connection(deadline, cancel))
+        params = {} if cursor is None else {"cursor": cursor}
+        result = self._engine.call(methods.LIST_TOOLS, params, types.ListToolsResult, options, deadline)
+        self._tools.learn(result, mirrors)
         return result
 
     def tools(self, *, timeout: TimeoutArgument = UNSET, headers: Headers = None) -> Iterator[types.Tool]:
@@ -101,6 +104,8 @@ class Verbs:
         """
         if not isinstance(name, str):
             raise UsageError(f"the name of a tool is a string, not {type(name).__name__}")
+        if validation is not None:
+            check_validation(validation)
         given = dict(arguments) if arguments is not None else {}
         options = _options(meta, cancel, headers, progress_callback, reset_on_progress)
         deadline = self._deadline(timeout)
@@ -123,7 +128,7 @@ class Verbs:
             return self._engine.call(methods.CALL_TOOL, params, types.CallToolResult, mirrored, deadline)
         except HeaderMismatch:
             # The tool's schema may have changed since it was listed, or was never listed.
-            self._relist(deadline)
+            self._relist(options, deadline)
             mirrored = self._mirrored(options, name, arguments)
             return self._engine.call(methods.CALL_TOOL, params, types.CallToolResult, mirrored, deadline)
 
@@ -136,8 +141,12 @@ class Verbs:
         headers = self._tools.headers(name, arguments)
         return options._replace(headers={**options.headers, **headers}) if headers else options
 
-    def _relist(self, deadline: Deadline) -> None:
-        for _ in self.tools(timeout=deadline.remaining()):
+    def _relist(self, options: CallOptions, deadline: Deadline) -> None:
+        def page(cursor: Optional[str]) -> types.ListToolsResult:
+            left = deadline.remaining()
+            return self.list_tools(cursor, timeout=left, cancel=options.cancel, headers=options.headers)
+
+        for _ in self._all(page, "tools"):
             pass
 
     def _check_output(

@@ -174,6 +174,8 @@ class Connection:
         if cancel is not None:
             cancel.watch(call)
         if not call.settled:
+            if call.deadline.expired:
+                raise self.timeout_error(call)
             try:
                 self.channel.request(frame, call)
             except CallTimeout:
