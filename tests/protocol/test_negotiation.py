@@ -217,9 +217,12 @@ def test_a_refused_revision_without_a_list_is_an_error():
     assert isinstance(fails(negotiate("auto"), refuses(-32022)), NegotiationFailed)
 
 
-def test_a_server_that_names_the_very_revision_it_refuses_is_an_error_and_no_loop():
-    problem = fails(negotiate("auto"), refuses(-32022, NEW))
-    assert isinstance(problem, (NegotiationFailed, UnsupportedProtocolVersion))
+def test_a_server_that_names_the_very_revision_it_refuses_is_asked_once_more_and_no_third_time():
+    talk = Conversation(negotiate("auto"), refuses(-32022, NEW), DISCOVERED)
+    assert talk.steps == [PROBE, Discover(NEW, probe=False)]
+    assert talk.chosen.version == NEW
+    again = refuses(-32022, NEW)
+    assert fails(negotiate("auto"), refuses(-32022, NEW), again) is again
 
 
 def test_a_refused_revision_with_handshake_revisions_listed_leads_to_the_handshake():
