@@ -413,7 +413,7 @@ class Engine:
         supported = refusal.data.get("supported") if isinstance(refusal.data, Mapping) else None
         if not isinstance(supported, list) or not isinstance(era, StatelessEra):
             return None
-        version = best_common([v for v in MODERN_VERSIONS if v != era.version], supported)
+        version = best_common(MODERN_VERSIONS, supported)
         if version is None:
             return None
         identity = self.plan.identity

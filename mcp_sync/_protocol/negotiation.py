@@ -161,7 +161,8 @@ def _modern(outcome: Outcome, asked: str) -> Generator[Step, Outcome, Optional[V
     named = _named_versions(outcome)
     common = best_common(MODERN_VERSIONS, named)
     if isinstance(outcome, UnsupportedProtocolVersion):
-        if common is not None and common != asked:
+        if common is not None:
+            # Also if it is the one that was asked for: some gateways learn by the first request.
             outcome = yield Discover(common, probe=False)
             if isinstance(outcome, Exception):
                 raise outcome
