@@ -1,37 +1,20 @@
-"""The base of every model: names on the wire, lenient reading, exact writing."""
+"""The base of every model: names on the wire and exact writing."""
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
-from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
-from pydantic_core import PydanticCustomError, core_schema, to_jsonable_python
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import to_jsonable_python
 
-__all__ = [
-    "Entries",
-    "Kept",
-    "Lenient",
-    "OrElse",
-    "WireModel",
-    "is_built_by_hand",
-    "or_default",
-    "wire_name",
-]
+from mcp_sync.types._lenient import BUILT_BY_HAND, in_plain_words
 
-_log = logging.getLogger("mcp_sync.types")
-
-T = TypeVar("T")
+__all__ = ["WireModel", "wire_name"]
 
 _SPECIAL_NAMES = {"meta": "_meta"}
-
-# The validation context of models that are built in Python. What a peer sent is
-# validated without it, and only then is the lenient reading below allowed.
-_BUILT_BY_HAND: Any = {"mcp_sync": "built by hand"}
 
 # Guards the first, deferred build of a model's validator: pydantic 2.11 fails when two threads
 # build at once. Nothing but pydantic runs under it.
@@ -146,7 +129,10 @@ class WireModel(BaseModel):
 
         def __init__(self, /, **data: Any) -> None:
             __tracebackhide__ = True
-            self.__pydantic_validator__.validate_python(data, self_instance=self, context=_BUILT_BY_HAND)
+            try:
+                self.__pydantic_validator__.validate_python(data, self_instance=self, context=BUILT_BY_HAND)
+            except ValidationError as error:
+                raise in_plain_words(error) from None
             present = self.__pydantic_fields_set__
             present |= _shape_of(type(self)).constants
             # `title=None` in Python says "no title". On the wire a null is something else, and
@@ -182,108 +168,3 @@ def _to_json(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_to_json(item) for item in value]
     return to_jsonable_python(value)
-
-
-def is_built_by_hand(info: core_schema.ValidationInfo) -> bool:
-    """Tell whether the model is being built in Python, so that nothing may be bent into shape."""
-    return info.context is _BUILT_BY_HAND
-
-
-class OrElse:
-    """Field annotation: hand a value that does not fit to `otherwise(value, info)`.
-
-    A value that fits never leaves pydantic's compiled code, so that leniency costs nothing where it is
-    not needed.
-    """
-
-    def __init__(self, otherwise: Callable[[Any, core_schema.ValidationInfo], Any]) -> None:
-        self._otherwise = otherwise
-
-    def __get_pydantic_core_schema__(
-        self, source: Any, handler: GetCoreSchemaHandler
-    ) -> core_schema.CoreSchema:
-        fallback = core_schema.with_info_before_validator_function(self._otherwise, core_schema.any_schema())
-        return core_schema.union_schema([handler(source), fallback], mode="left_to_right")
-
-
-def _keep(value: Any, info: core_schema.ValidationInfo) -> Any:
-    if is_built_by_hand(info):
-        raise PydanticCustomError("wrong_type", "The value does not have the type of this field")
-    return value
-
-
-_KEEP = OrElse(_keep)
-
-Kept = Annotated[T, _KEEP]
-"""A descriptive field: a received value of another type stays as it is instead of failing the model."""
-
-Lenient = Annotated[Optional[T], _KEEP]
-"""The same for an optional field."""
-
-
-def or_default(factory: Callable[[], Any]) -> OrElse:
-    """Field annotation: a peer may leave out this field, a model built by hand must have it.
-
-    Goes with `Field(default=None, validate_default=True)`, which makes the missing field come here.
-    """
-
-    def default(value: Any, info: core_schema.ValidationInfo) -> Any:
-        if not is_built_by_hand(info):
-            return factory() if value is None else value
-        if value is None:
-            raise PydanticCustomError("missing", "Field required")
-        return _keep(value, info)
-
-    return OrElse(default)
-
-
-class Entries:
-    """Field annotation of a list: drop the entries that cannot be used, each with a warning.
-
-    Args:
-        noun: What an entry is, for the warning.
-    """
-
-    def __init__(self, noun: str) -> None:
-        self._noun = noun
-
-    def __get_pydantic_core_schema__(
-        self, source: Any, handler: GetCoreSchemaHandler
-    ) -> core_schema.CoreSchema:
-        entries = handler(source)
-        usable = core_schema.with_info_wrap_validator_function(self._drop_unusable, entries)
-        return core_schema.union_schema([entries, usable], mode="left_to_right")
-
-    def _drop_unusable(
-        self,
-        value: Any,
-        handler: core_schema.ValidatorFunctionWrapHandler,
-        info: core_schema.ValidationInfo,
-    ) -> Any:
-        try:
-            return handler(value)
-        except ValidationError as error:
-            if is_built_by_hand(info) or not isinstance(value, list):
-                raise
-            reasons = _reasons_by_index(error)
-        for index, reason in reasons.items():
-            _log.warning("dropped %s %d%s: %s", self._noun, index, _label(value[index]), reason)
-        return handler([entry for index, entry in enumerate(value) if index not in reasons])
-
-
-def _reasons_by_index(error: ValidationError) -> dict[int, str]:
-    reasons: dict[int, str] = {}
-    for detail in error.errors(include_url=False, include_context=False, include_input=False):
-        index, *path = detail["loc"]
-        where = ".".join(map(str, path))
-        reasons.setdefault(int(index), f"{where}: {detail['msg']}" if where else detail["msg"])
-    return reasons
-
-
-def _label(entry: Any) -> str:
-    if isinstance(entry, dict):
-        for key in ("name", "title", "uri", "uriTemplate", "type", "description"):
-            text = entry.get(key)
-            if isinstance(text, str) and text:
-                return f" ({key} {text[:80]!r})"
-    return ""

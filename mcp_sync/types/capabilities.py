@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mcp_sync.types._base import Lenient, WireModel
+from mcp_sync.types._base import WireModel
+from mcp_sync.types._lenient import Lenient
 
 __all__ = [
     "Capability",

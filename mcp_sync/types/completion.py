@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, Optional
 
-from mcp_sync.types._base import Lenient, WireModel
+from mcp_sync.types._base import WireModel
+from mcp_sync.types._lenient import Lenient
 from mcp_sync.types.messages import Result
 from mcp_sync.types.metadata import BaseMetadata
 from mcp_sync.types.scalars import Number

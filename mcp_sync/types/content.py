@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal, Union
 
-from pydantic import BeforeValidator, Field, ValidationInfo
-from pydantic_core import PydanticCustomError
-
-from mcp_sync.types._base import Entries, Kept, Lenient, WireModel, is_built_by_hand
+from mcp_sync.types._base import WireModel
 from mcp_sync.types._binary import decode_base64, encode_base64
+from mcp_sync.types._lenient import Entries, Kept, KnownOr, Lenient
 from mcp_sync.types.metadata import Annotations
 from mcp_sync.types.resources import AnyResourceContents, Resource
 
@@ -124,24 +122,9 @@ class UnknownContent(WireModel):
     type: Kept[str] = ""
 
 
-def _received_only(value: Any, info: ValidationInfo) -> Any:
-    if is_built_by_hand(info) and isinstance(value, dict) and value.get("type") in _KNOWN_TYPES:
-        raise PydanticCustomError("wrong_block", "The fields do not fit the type of this content block")
-    return value
-
-
-_KNOWN_TYPES = {"text", "image", "audio", "resource", "resource_link", "tool_use", "tool_result"}
-_Unknown = Annotated[UnknownContent, BeforeValidator(_received_only)]
-
 ContentBlock = Annotated[
-    Union[
-        Annotated[
-            Union[TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource],
-            Field(discriminator="type"),
-        ],
-        _Unknown,
-    ],
-    Field(union_mode="left_to_right"),
+    Union[TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource, UnknownContent],
+    KnownOr("type"),
 ]
 """A piece of a tool's result or of a prompt."""
 
@@ -184,14 +167,8 @@ class ToolResultContent(WireModel):
 
 
 SamplingMessageContentBlock = Annotated[
-    Union[
-        Annotated[
-            Union[TextContent, ImageContent, AudioContent, ToolUseContent, ToolResultContent],
-            Field(discriminator="type"),
-        ],
-        _Unknown,
-    ],
-    Field(union_mode="left_to_right"),
+    Union[TextContent, ImageContent, AudioContent, ToolUseContent, ToolResultContent, UnknownContent],
+    KnownOr("type"),
 ]
 """A piece of a message to or from a model."""
 

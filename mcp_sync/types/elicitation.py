@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Optional, Union
 
 from pydantic import Field
 
-from mcp_sync.types._base import Lenient
+from mcp_sync.types._lenient import Lenient
 from mcp_sync.types.messages import (
     Notification,
     NotificationParams,

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal, Optional, Union
 
-from pydantic import BeforeValidator, Field, ValidationInfo
-from pydantic_core import PydanticCustomError
-
-from mcp_sync.types._base import Lenient, is_built_by_hand
+from mcp_sync.types._lenient import KnownOr, Lenient
 from mcp_sync.types.elicitation import ElicitRequest, ElicitResult
 from mcp_sync.types.messages import Result, UnknownRequest
 from mcp_sync.types.roots import ListRootsRequest, ListRootsResult
@@ -16,21 +13,9 @@ from mcp_sync.types.sampling import CreateMessageRequest, CreateMessageResult
 __all__ = ["InputRequest", "InputRequests", "InputRequiredResult", "InputResponse", "InputResponses"]
 
 
-def _received_only(value: object, info: ValidationInfo) -> object:
-    if is_built_by_hand(info) and isinstance(value, dict):
-        raise PydanticCustomError("wrong_request", "The fields do not fit the method of this request")
-    return value
-
-
 InputRequest = Annotated[
-    Union[
-        Annotated[
-            Union[CreateMessageRequest, ElicitRequest, ListRootsRequest],
-            Field(discriminator="method"),
-        ],
-        Annotated[UnknownRequest, BeforeValidator(_received_only)],
-    ],
-    Field(union_mode="left_to_right"),
+    Union[CreateMessageRequest, ElicitRequest, ListRootsRequest, UnknownRequest],
+    KnownOr("method"),
 ]
 """What a server asks for before it goes on; a request that is not known here is an `UnknownRequest`."""
 

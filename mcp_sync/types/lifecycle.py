@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Optional
 
 from pydantic import Field
 
-from mcp_sync.types._base import Lenient, or_default
+from mcp_sync.types._lenient import Lenient, or_default
 from mcp_sync.types.capabilities import ServerCapabilities
 from mcp_sync.types.messages import (
     CacheableResult,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from mcp_sync.types._base import Kept, Lenient
+from mcp_sync.types._lenient import Kept, Lenient
 from mcp_sync.types.messages import Notification, NotificationParams
 from mcp_sync.types.scalars import LoggingLevel
 

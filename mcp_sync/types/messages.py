@@ -6,7 +6,8 @@ from typing import Any, ClassVar, Literal, Optional
 
 from pydantic import PrivateAttr
 
-from mcp_sync.types._base import Lenient, WireModel
+from mcp_sync.types._base import WireModel
+from mcp_sync.types._lenient import Lenient
 from mcp_sync.types.scalars import Cursor, Number, RequestId
 
 __all__ = [

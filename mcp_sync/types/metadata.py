@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mcp_sync.types._base import Lenient, WireModel
+from mcp_sync.types._base import WireModel
+from mcp_sync.types._lenient import Lenient
 from mcp_sync.types.scalars import IconTheme, Number, Role
 
 __all__ = ["Annotations", "BaseMetadata", "Icon", "Icons"]

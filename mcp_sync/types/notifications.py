@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, Optional
 
-from mcp_sync.types._base import Lenient
+from mcp_sync.types._lenient import Lenient
 from mcp_sync.types.messages import Notification, NotificationParams
 from mcp_sync.types.scalars import Number, ProgressToken, RequestId
 

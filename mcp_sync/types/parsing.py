@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from pydantic import ValidationError
 
 from mcp_sync.types._base import WireModel
+from mcp_sync.types._lenient import first_problem
 from mcp_sync.types.messages import UnknownNotification, UnknownRequest
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def _parse(message: dict[str, Any], table: dict[str, tuple[str, str]], unknown: 
         return _load(*home).model_validate(message)
     except ValidationError as error:
         raw = unknown.model_validate(message)
-        raw._problem = _first_problem(error)
+        raw._problem = first_problem(error)
         return raw
 
 
@@ -91,8 +92,3 @@ def _parse(message: dict[str, Any], table: dict[str, tuple[str, str]], unknown: 
 def _load(submodule: str, name: str) -> type[WireModel]:
     model: type[WireModel] = getattr(import_module(f"mcp_sync.types.{submodule}"), name)
     return model
-
-
-def _first_problem(error: ValidationError) -> str:
-    detail = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    return f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}"

@@ -6,8 +6,9 @@ from typing import Annotated, Any, Literal, Optional, Union
 
 from pydantic import Field
 
-from mcp_sync.types._base import Entries, Lenient, WireModel, or_default
+from mcp_sync.types._base import WireModel
 from mcp_sync.types._binary import decode_base64, encode_base64
+from mcp_sync.types._lenient import Entries, Lenient, or_default
 from mcp_sync.types.messages import CacheableResult, Notification, NotificationParams, PaginatedResult
 from mcp_sync.types.metadata import Annotations, BaseMetadata, Icons
 from mcp_sync.types.scalars import Number

@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Optional
 
-from mcp_sync.types._base import Lenient, WireModel
+from mcp_sync.types._base import WireModel
+from mcp_sync.types._lenient import Lenient
 from mcp_sync.types.messages import Notification, NotificationParams, Request, RequestParams, Result
 
 __all__ = [

@@ -6,7 +6,8 @@ from typing import Annotated, Any, ClassVar, Literal, Optional, Union
 
 from pydantic import Field
 
-from mcp_sync.types._base import Entries, Kept, Lenient, WireModel
+from mcp_sync.types._base import WireModel
+from mcp_sync.types._lenient import Entries, Kept, Lenient
 from mcp_sync.types.content import SamplingMessageContentBlock, TextContent
 from mcp_sync.types.messages import Request, Result, TaskAugmentedRequestParams
 from mcp_sync.types.scalars import IncludeContext, Number, Role, StopReason

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from mcp_sync.types._base import Lenient, WireModel
+from mcp_sync.types._base import WireModel
+from mcp_sync.types._lenient import Lenient
 from mcp_sync.types.messages import Notification, NotificationParams, Result
 
 __all__ = [

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal, Optional
 
-from mcp_sync.types._base import Entries, Kept, Lenient, WireModel
+from mcp_sync.types._base import WireModel
+from mcp_sync.types._lenient import Entries, Kept, Lenient
 from mcp_sync.types.messages import (
     Notification,
     NotificationParams,

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal, Optional
 from pydantic import Field, ValidationInfo
 from pydantic_core import PydanticCustomError
 
-from mcp_sync.types._base import Entries, Kept, Lenient, OrElse, WireModel, is_built_by_hand, or_default
+from mcp_sync.types._base import WireModel
+from mcp_sync.types._lenient import Entries, Kept, Lenient, OrElse, is_built_by_hand, or_default, refuse
 from mcp_sync.types.content import ContentBlocks, TextContent
 from mcp_sync.types.messages import CacheableResult, Notification, NotificationParams, PaginatedResult, Result
 from mcp_sync.types.metadata import BaseMetadata, Icons
@@ -76,7 +77,7 @@ class ListToolsResult(PaginatedResult, CacheableResult):
 
 def _empty_if_structured(value: Any, info: ValidationInfo) -> Any:
     if value is not None:
-        raise PydanticCustomError("content", "Input should be a list of content blocks")
+        raise refuse()
     if is_built_by_hand(info) or info.data.get("structured_content") is None:
         raise PydanticCustomError("missing", "Field required")
     return []

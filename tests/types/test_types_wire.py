@@ -201,3 +201,27 @@ def test_answers_are_comfortable_to_make() -> None:
     assert ElicitResult.cancel().to_wire() == {"action": "cancel"}
     root = Root.from_path("/tmp/a b", name="work")
     assert root.to_wire() == {"uri": "file:///tmp/a%20b", "name": "work"}
+
+
+def test_errors_of_what_is_built_in_python_speak_of_fields_only() -> None:
+    with pytest.raises(ValidationError) as caught:
+        CallToolResult(
+            content=[TextContent(text="a"), {"type": "text", "text": 5}, {"type": "image"}],
+            is_error="perhaps",
+        )
+    problems = {".".join(map(str, error["loc"])): error["msg"] for error in caught.value.errors()}
+    assert problems == {
+        "content.1.text.text": "Input should be a valid string",
+        "content.2.image.data": "Field required",
+        "content.2.image.mimeType": "Field required",
+        "is_error": "Input should be a valid boolean, unable to interpret input",
+    }
+
+
+def test_a_missing_field_of_what_is_built_in_python_is_named() -> None:
+    with pytest.raises(ValidationError) as caught:
+        ListToolsResult(tools=[{"title": "{braces}"}])
+    assert [(error["type"], error["loc"]) for error in caught.value.errors()] == [
+        ("missing", ("tools", 0, "name")),
+        ("missing", ("tools", 0, "input_schema")),
+    ]
