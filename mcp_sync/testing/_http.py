@@ -15,7 +15,8 @@ from .._concurrency.threads import join_all, spawn
 from ._disconnects import Disconnects
 from ._event_log import EventLog
 from ._exchange import Connection
-from ._http_handler import Handler
+from ._http_answers import Answering
+from ._pump import Pump
 
 if TYPE_CHECKING:
     from ._server import FakeServer
@@ -60,10 +61,12 @@ class HTTPSession(NamedTuple):
 
 
 class HTTPEndpoint:
-    """A `FakeServer` that listens for HTTP; leave it with ``with`` or `close`.
+    """A `FakeServer` that listens for HTTP or WebSocket; leave it with ``with`` or `close`.
 
     Attributes:
+        server: The fake server behind it.
         url: Where it listens.
+        pumps: The clients of the HTTP+SSE transport, by the ids of their streams.
         intercept: Called with each `HTTPRequest` before anything else; an `HTTPReply` that it returns is the
             whole answer. May be set at any time.
     """
@@ -71,17 +74,17 @@ class HTTPEndpoint:
     def __init__(
         self,
         server: FakeServer,
-        *,
-        port: int,
-        host: str,
+        handler: type[Answering],
+        address: tuple[str, int],
         path: str,
-        answers: str,
-        sessions: bool,
-        get_stream: bool,
-        event_ids: bool,
-        check_headers: bool,
+        *,
         intercept: Optional[Intercept],
         ssl_context: Optional[ssl.SSLContext],
+        answers: str = "json",
+        sessions: bool = True,
+        get_stream: bool = True,
+        event_ids: bool = False,
+        check_headers: bool = True,
     ) -> None:
         self.server = server
         self.path = path
@@ -97,9 +100,10 @@ class HTTPEndpoint:
         self._requests: list[HTTPRequest] = []
         self._sessions: dict[str, HTTPSession] = {}
         self._shared: Optional[HTTPSession] = None
-        self._listener = _Listener(self, (host, port), ssl_context)
+        self.pumps: dict[str, Pump] = {}
+        self._listener = _Listener(self, handler, address, ssl_context)
         scheme = "http" if ssl_context is None else "https"
-        self.url = f"{scheme}://{host}:{self._listener.server_address[1]}{path}"
+        self.url = f"{scheme}://{address[0]}:{self._listener.server_address[1]}{path}"
         self._thread = spawn("fake-server", "accept", self._listener.serve_forever, 0.02)
 
     def __enter__(self) -> HTTPEndpoint:
@@ -194,19 +198,23 @@ class HTTPEndpoint:
 
 
 class _Listener(HTTPServer):
-    """Runs a `Handler` in a thread of its own for each connection."""
+    """Runs a handler in a thread of its own for each connection."""
 
     allow_reuse_address = True
     request_queue_size = 128
 
     def __init__(
-        self, endpoint: HTTPEndpoint, address: tuple[str, int], context: Optional[ssl.SSLContext]
+        self,
+        endpoint: HTTPEndpoint,
+        handler: type[Answering],
+        address: tuple[str, int],
+        context: Optional[ssl.SSLContext],
     ) -> None:
         self.endpoint = endpoint
         self.threads: set[threading.Thread] = set()
         self._context = context
         self._open: set[socket.socket] = set()
-        super().__init__(address, Handler)
+        super().__init__(address, handler)
 
     def server_bind(self) -> None:
         # HTTPServer's own would ask the name service for the name of this host, which can take seconds.

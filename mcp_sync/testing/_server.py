@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Mapping
-from typing import IO, TYPE_CHECKING, Any, Callable, Literal, NamedTuple, Optional, Union
+from typing import Any, Callable, NamedTuple, Optional, Union
 
 from . import _catalog, _methods
 from ._catalog import FakePrompt, FakeResource, FakeTool
@@ -13,11 +13,7 @@ from ._exchange import Connection
 from ._functions import Function
 from ._revisions import is_modern, served_versions
 from ._rpc import Message, Send, notification
-
-if TYPE_CHECKING:
-    import ssl
-
-    from ._http import HTTPEndpoint, Intercept
+from ._serving import Serving
 
 Completer = Callable[[Message, Message, Message], Iterable[str]]
 
@@ -29,7 +25,7 @@ class Override(NamedTuple):
     raw: bool
 
 
-class FakeServer:
+class FakeServer(Serving):
     """A small MCP server for tests, of any revision, without a network.
 
     ::
@@ -193,71 +189,6 @@ class FakeServer:
         """Add a prompt, or replace the one of that name."""
         added = _catalog.named_items({name: prompt} if name else [prompt], _catalog.as_prompt)
         self.prompts = {**self.prompts, **added}
-
-    # --- serving -----------------------------------------------------------------------------------------
-
-    def serve_stdio(self, stdin: Optional[IO[bytes]] = None, stdout: Optional[IO[bytes]] = None) -> None:
-        """Serve one client over standard input and output (or two other streams) until the input ends.
-
-        Requests are answered at the same time, each by a thread of its own. To end earlier, raise from a
-        signal handler. With the standard streams, ``print`` writes to standard error meanwhile.
-        """
-        from ._stdio import serve_lines, serve_standard_streams
-
-        if stdin is None or stdout is None:
-            serve_standard_streams(self)
-        else:
-            serve_lines(self, stdin, stdout)
-
-    def serve_http(
-        self,
-        port: int = 0,
-        *,
-        host: str = "127.0.0.1",
-        path: str = "/mcp",
-        answers: Literal["json", "sse"] = "json",
-        sessions: bool = True,
-        get_stream: bool = True,
-        event_ids: bool = False,
-        check_headers: bool = True,
-        intercept: Optional[Intercept] = None,
-        ssl_context: Optional[ssl.SSLContext] = None,
-    ) -> HTTPEndpoint:
-        """Serve any number of clients over Streamable HTTP until the returned endpoint is closed.
-
-        ::
-
-            with server.serve_http() as endpoint, Client(endpoint.url) as client:
-                ...
-
-        Args:
-            port: The port, 0 for a free one.
-            host: The address to listen at.
-            path: The path of the endpoint.
-            answers: ``"json"``, or ``"sse"`` to answer every request with an event stream. Anything that
-                is sent before a response makes its answer an event stream in either case.
-            sessions: Whether ``initialize`` hands out an ``Mcp-Session-Id``.
-            get_stream: Whether the standalone GET stream is offered.
-            event_ids: Whether events of the handshake era carry ids, and broken streams can be taken up.
-            check_headers: Whether the headers of stateless requests are compared with their bodies.
-            intercept: Sees each HTTP request first, and may answer it.
-            ssl_context: Serve HTTPS with it.
-        """
-        from ._http import HTTPEndpoint
-
-        return HTTPEndpoint(
-            self,
-            port=port,
-            host=host,
-            path=path,
-            answers=answers,
-            sessions=sessions,
-            get_stream=get_stream,
-            event_ids=event_ids,
-            check_headers=check_headers,
-            intercept=intercept,
-            ssl_context=ssl_context,
-        )
 
     # --- notifications -----------------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import queue
 import ssl
@@ -84,15 +83,6 @@ class Wire:
     def get(self, **headers: str) -> requests.Response:
         fields = {**self.headers, **{name.replace("_", "-"): value for name, value in headers.items()}}
         return self.session.get(self.url, headers=fields, stream=True, timeout=20)
-
-
-@pytest.fixture
-def session() -> Iterator[requests.Session]:
-    with requests.Session() as session:
-        session.trust_env = False
-        yield session
-    # urllib3 closes idle connections only when their pool is collected.
-    gc.collect()
 
 
 @pytest.fixture
