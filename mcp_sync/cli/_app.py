@@ -97,7 +97,7 @@ def run() -> None:
     app.main()
 
 
-@click.group(cls=App, epilog=_EXIT_CODES)
+@click.group(cls=App, no_args_is_help=False, epilog=_EXIT_CODES)
 @click.version_option(__version__, prog_name="mcp-sync", message="%(prog)s %(version)s")
 def app() -> None:
     """Talk to servers of the Model Context Protocol (MCP).
