@@ -35,8 +35,8 @@ class EventStream:
     def __init__(self, chunks: Iterable[bytes], limit: int) -> None:
         self._chunks = chunks
         self._limit = limit
-        self._block = b""
-        self._parsed = SSEClient(self._source()).events()
+        self._slot = [b""]
+        self._parsed = SSEClient(_content(self._slot)).events()
         self.last_id = ""
         self.retry: Optional[int] = None
         self.count = 0
@@ -57,7 +57,7 @@ class EventStream:
                 yield ""
 
     def _parse(self, block: bytes) -> str:
-        self._block = _as_utf8(block) + b"\n\n"
+        self._slot[0] = _as_utf8(block) + b"\n\n"
         event = next(self._parsed)
         return event.data if event.event == "message" else ""
 
@@ -77,10 +77,6 @@ class EventStream:
         if kind not in (b"", b"message"):
             return b""
         return data[0] if len(data) == 1 else b"\n".join(data)
-
-    def _source(self) -> Iterator[bytes]:
-        while True:
-            yield self._block
 
     def _take_fields(self, block: bytes) -> bool:
         """Take ``id`` and ``retry``, which the parser drops without data; return whether there is data."""
@@ -149,6 +145,12 @@ class EventStream:
                 limit=self._limit,
                 request_sent=True,
             )
+
+
+def _content(slot: list[bytes]) -> Iterator[bytes]:
+    # No method: a stream that refers to itself would be left to the garbage collector.
+    while True:
+        yield slot[0]
 
 
 def _as_utf8(block: bytes) -> bytes:

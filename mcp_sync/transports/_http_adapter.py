@@ -14,6 +14,7 @@ import ssl
 from collections import deque
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Optional, Union, cast
+from urllib.parse import urlsplit
 
 import requests
 from requests.adapters import HTTPAdapter
@@ -26,6 +27,7 @@ from ._http_connection import BoundedConnection, PlainConnection, TLSConnection
 from ._http_exchange import Exchange
 from ._http_response import Answer, Headers
 from ._http_socket import NothingSent
+from ._http_target import DEFAULT_PORTS
 
 _ROUTES_KEPT = 32
 
@@ -256,19 +258,20 @@ class BoundedAdapter(HTTPAdapter):
         proxy = pool.proxy
         tunnel = bool(proxy) and connection_requires_http_tunnel(proxy, pool.proxy_config, pool.scheme)
         forwards = proxy is not None and not tunnel
-        host = pool.host if ":" not in pool.host.strip("[]") else f"[{pool.host.strip('[]')}]"
-        default_port = {"http": 80, "https": 443}[pool.scheme]
         return _Route(
             pool=pool,
             tunnel=tunnel,
             start=f"{self.request_url(request, proxies)} HTTP/1.1",
-            host=host if pool.port in (None, default_port) else f"{host}:{pool.port}",
+            host=_host(request.url or ""),
             proxy_headers=tuple((pool.proxy_headers or {}).items()) if forwards else (),
         )
 
     def close(self) -> None:
         """Close all idle connections; those in use are closed when they come back."""
+        pools = [route.pool for route in list(self._routes.values())]
         self._routes.clear()
+        for pool in pools:
+            pool.close()
         super().close()
 
     def abandon(self) -> None:
@@ -278,6 +281,13 @@ class BoundedAdapter(HTTPAdapter):
         """
         for route in list(self._routes.values()):
             route.pool.close_idle()
+
+
+def _host(url: str) -> str:
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    has_default_port = parts.port in (None, DEFAULT_PORTS.get(parts.scheme))
+    return host.rpartition(":")[0] if has_default_port and parts.port is not None else host
 
 
 def _serialized(request: requests.PreparedRequest, route: _Route) -> bytes:

@@ -51,8 +51,8 @@ class DirectReply:
         self.status = answer.status_code
         self.headers = answer.headers
         self.url = answer.url
+        self._answer = answer
         self._head = answer.head
-        self._held: Any = answer.held
         coding = answer.headers.get("content-encoding")
         self._inflate = Inflater(coding) if coding is not None and coding.lower() != "identity" else None
 
@@ -76,20 +76,16 @@ class DirectReply:
 
     def hurry(self, deadline: Deadline) -> None:
         """Bound what is still to be read by another deadline."""
-        if self._held is not None:
-            self._held.hurry(deadline)
+        if self._answer.held is not None:
+            self._answer.held.hurry(deadline)
 
     def release(self) -> None:
         """Give the connection back."""
-        held, self._held = self._held, None
-        if held is not None:
-            held.pool._put_conn(held)
+        self._answer.release()
 
     def close(self) -> None:
         """Close the connection."""
-        held, self._held = self._held, None
-        if held is not None:
-            held.close()
+        self._answer.abort()
 
 
 class Inflater:

@@ -22,6 +22,8 @@ from ._http_response import Head
 from ._http_socket import IN_PROGRESS, SLICE, TimedSocket, keep_alive, timed_socket
 
 _BUFFER_SIZE = 65536
+# An event stream is often ended just after its answer. To wait for that is quicker than to connect anew.
+_END_SECONDS = 0.005
 
 if TYPE_CHECKING:
     _Connection = HTTPConnection
@@ -98,26 +100,26 @@ class BoundedConnection(_Connection):
     def reuse(self, exchange: Exchange) -> bool:
         """Bind an idle connection to an exchange, or return ``False`` if it is of no use any more."""
         timed = self._timed
-        if timed is None or not self._finish_last(timed) or not timed.is_silent():
+        if timed is None or not self._finish_last(timed, exchange) or not timed.is_silent():
             return False
         self._exchange = exchange
         timed.deadline = exchange.deadline
         exchange.publish(self.sock)
         return True
 
-    def _finish_last(self, timed: TimedSocket) -> bool:
-        """Take what is left of the last response, if it is at hand."""
+    def _finish_last(self, timed: TimedSocket, exchange: Exchange) -> bool:
+        """Take what is left of the last response, if it comes soon."""
         head, self._head = self._head, None
         if head is None:
             return True
-        timed.deadline = Deadline(0)
+        timed.deadline = exchange.deadline.within(_END_SECONDS)
         try:
             while not head.isclosed():
                 head.read1(_BUFFER_SIZE)
         except Exception:
             return False
         timed.deadline = None
-        return self._is_empty()
+        return not head.will_close and self._is_empty()
 
     def _is_empty(self) -> bool:
         # With no deadline nothing is read from the socket, so that this sees what the buffer holds.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, NamedTuple, NoReturn, Optional
+from typing import Any, NamedTuple, NoReturn, Optional, Union
 
 from .._concurrency.pending import PendingCall
 from .._protocol import codec
@@ -113,7 +113,7 @@ class Intake:
             reply.close()
         return Ended(events.last_id, events.retry, events.count, fault)
 
-    def _deliver(self, data: str, call: Optional[PendingCall], as_answer: bool) -> None:
+    def _deliver(self, data: Union[str, bytes], call: Optional[PendingCall], as_answer: bool) -> None:
         try:
             message = codec.decode(data)
         except InvalidMessage as error:

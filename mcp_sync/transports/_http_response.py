@@ -13,6 +13,7 @@ import io
 import re
 from collections.abc import Iterable
 from functools import cached_property
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Optional
 
 import requests
@@ -150,6 +151,12 @@ class Head(http.client.HTTPResponse):
                 self._close_conn()
         return data
 
+    def close(self) -> None:
+        """Give up what is left of the body; the connection cannot be used after that."""
+        if not self.isclosed():
+            self.will_close = True
+        super().close()
+
     def _close_conn(self) -> None:
         self.fp = None  # type: ignore[assignment]
 
@@ -170,6 +177,8 @@ class Answer(requests.Response):
         held: The connection that it came on, until that is given back.
     """
 
+    held: Optional[BoundedConnection]
+
     def __init__(self, head: Head, request: requests.PreparedRequest, held: BoundedConnection) -> None:
         # Not the parent's, which builds a cookie jar.
         self._content = False  # type: ignore[assignment]
@@ -188,7 +197,7 @@ class Answer(requests.Response):
     @cached_property
     def raw(self) -> Any:  # type: ignore[override]
         """The response as urllib3 has it."""
-        head = self.head
+        head, held = self.head, self.held
         return HTTPResponse(
             body=head,
             headers=dict(self.headers),
@@ -198,8 +207,8 @@ class Answer(requests.Response):
             preload_content=False,
             decode_content=False,
             original_response=head,
-            pool=self.held.pool,
-            connection=self.held,
+            pool=held.pool if held is not None else None,
+            connection=held,
             request_method=self.request.method,
         )
 
@@ -208,8 +217,30 @@ class Answer(requests.Response):
         """The cookies that this response sets."""
         jar = RequestsCookieJar()
         if "set-cookie" in self.headers:
-            extract_cookies_to_jar(jar, self.request, self.raw)  # type: ignore[no-untyped-call]
+            self.keep_cookies(jar)
         return jar
+
+    def keep_cookies(self, jar: RequestsCookieJar) -> None:
+        """Put the cookies that this response sets into a jar."""
+        source = SimpleNamespace(_original_response=self.head)
+        extract_cookies_to_jar(jar, self.request, source)  # type: ignore[no-untyped-call]
+
+    def release(self) -> None:
+        """Give the connection back; the body cannot be read after that."""
+        held, self.held = self.held, None
+        if held is None:
+            return
+        raw = self.__dict__.get("raw")
+        if raw is not None:
+            raw.release_conn()  # It would close the connection when it is collected.
+        else:
+            held.pool._put_conn(held)
+
+    def abort(self) -> None:
+        """Close the connection."""
+        held, self.held = self.held, None
+        if held is not None:
+            held.close()
 
     @cached_property
     def encoding(self) -> Optional[str]:  # type: ignore[override]

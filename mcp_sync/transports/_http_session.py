@@ -27,11 +27,11 @@ class SessionReply:
         self.status = response.status_code
         self.headers = response.headers
         self.url = response.url
-        self._response = response
+        self._response: Any = response
         self._deadline = exchange.deadline
         self._exchange: Optional[Exchange] = exchange
         self._source = getattr(response.raw, "_fp", None)
-        self._sock = _socket_of(response.raw)
+        self._sock: Any = _socket_of(response.raw)
         coding = (response.headers.get("content-encoding") or "").lower()
         self._inflate = Inflater(coding) if coding in Inflater.CODINGS else None
         self._chunks: Any = None
@@ -79,12 +79,12 @@ class SessionReply:
         if self._chunks is None and not self._at_end():
             self.close()
             return
-        exchange, self._exchange = self._exchange, None
+        exchange = self._exchange
         if self._sock is None or exchange.withdraw(self._sock):
             release = getattr(self._response.raw, "release_conn", None)
             if release is not None:
                 release()
-        self._response.close()
+        self.close()
 
     def _at_end(self) -> bool:
         self._deadline = Deadline(_DRAIN_SECONDS)
@@ -103,7 +103,9 @@ class SessionReply:
         exchange, self._exchange = self._exchange, None
         if exchange is not None:
             exchange.withdraw(self._sock)
-        self._response.close()
+            self._response.close()
+            # An error that keeps this alive must not keep the connection of the user's session.
+            self._response = self._source = self._sock = self._chunks = None
 
 
 def _socket_of(raw: Any) -> Any:

@@ -13,6 +13,7 @@ from ._base import Channel, Settings
 if TYPE_CHECKING:
     import requests
 
+_OURS = ("content-length", "transfer-encoding")
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -126,6 +127,8 @@ def checked_headers(headers: Any) -> Optional[dict[str, str]]:
     for name, value in headers.items():
         if not isinstance(name, str) or not is_visible_ascii(name) or ":" in name:
             raise UsageError(f"{name!r} is no name of a header")
+        if name.lower() in _OURS:
+            raise UsageError(f"header {name} says how a message is sent, and cannot be given")
         if not isinstance(value, str):
             raise UsageError(f"header {name}: the value must be a string, not {type(value).__name__}")
         if any(letter in "\r\n\0" for letter in value) or value != value.strip():

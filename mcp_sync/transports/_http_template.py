@@ -153,7 +153,10 @@ class DirectSender(Sender):
         return request
 
     def _keep_cookies(self, answer: requests.Response) -> None:
-        extract_cookies_to_jar(self._cookies, answer.request, answer.raw)  # type: ignore[no-untyped-call]
+        if isinstance(answer, Answer):
+            answer.keep_cookies(self._cookies)
+        else:
+            extract_cookies_to_jar(self._cookies, answer.request, answer.raw)  # type: ignore[no-untyped-call]
         self._has_cookies = True
 
     def close(self) -> None:

@@ -1,0 +1,461 @@
+"""Nothing waits longer than its deadline, and any wait can be ended from another thread."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any, Callable
+
+import pytest
+import trustme
+from http_server import (
+    LISTENING,
+    PATIENCE,
+    ScriptedServer,
+    Turn,
+    answer,
+    connected,
+    event,
+    frame_of,
+    in_thread,
+    serving,
+)
+
+from mcp_sync._concurrency.deadline import Deadline
+from mcp_sync.errors import CallCancelled, CallTimeout, ConnectFailed, ConnectionLost
+from mcp_sync.options import Timeouts
+
+SLACK = 0.25  # seconds by which a caller may exceed its timeout
+
+
+@pytest.fixture
+def session() -> Iterator[Callable[..., Any]]:
+    """Make a server of a script and return a client of it."""
+    with serving() as start:
+        yield start
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    """Make a certificate authority."""
+    return trustme.CA()
+
+
+@pytest.fixture
+def tls(authority: trustme.CA) -> ssl.SSLContext:
+    """Return the TLS settings of a server."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost", "127.0.0.1").configure_cert(context)
+    return context
+
+
+@pytest.fixture
+def bundle(authority: trustme.CA, tmp_path: Any) -> str:
+    """Return the path of the authority's certificate."""
+    path = tmp_path / "ca.pem"
+    authority.cert_pem.write_to_path(str(path))
+    return str(path)
+
+
+@pytest.fixture
+def silent_port() -> Iterator[int]:
+    """Return a port where connections are accepted by the system, but nobody says a word."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(8)
+        yield listener.getsockname()[1]
+
+
+@pytest.fixture
+def deaf_port() -> Iterator[int]:
+    """Return a port to which no connection comes about: its queue is full."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        fillers = []
+        for _ in range(8):
+            filler = socket.socket()
+            filler.settimeout(0.05)
+            fillers.append(filler)
+            try:
+                filler.connect(listener.getsockname())
+            except OSError:
+                break
+        else:
+            pytest.skip("this system accepts any number of connections")
+        yield listener.getsockname()[1]
+        for filler in fillers:
+            filler.close()
+
+
+def assert_times_out(call: Callable[[], Any], timeout: float) -> CallTimeout:
+    started = time.monotonic()
+    with pytest.raises(CallTimeout) as caught:
+        call()
+    taken = time.monotonic() - started
+    assert timeout * 0.9 <= taken < timeout + SLACK
+    return caught.value
+
+
+# --- deadlines -------------------------------------------------------------------------------------------
+
+
+def drip(turn: Turn, data: bytes, over: threading.Event) -> None:
+    """Send a few bytes now and then, until the test is over."""
+    for index in range(len(data)):
+        if over.wait(0.02):
+            return
+        turn.write(data[index : index + 1])
+
+
+@pytest.mark.parametrize(
+    "kind", ["nothing", "head", "headers without end", "body", "chunks", "events", "comments"]
+)
+@pytest.mark.parametrize("secure", [False, True])
+def test_a_server_that_drips_is_not_waited_for(
+    session: Any, kind: str, secure: bool, tls: Any, bundle: str
+) -> None:
+    over = threading.Event()
+    json_head = {"Content-Type": "application/json"}
+
+    def script(turn: Turn) -> None:
+        if kind == "nothing":
+            turn.wait(over)
+        elif kind == "head":
+            drip(turn, b"HTTP/1.1 200 OK\r\nX-Slow: " + b"x" * 5000, over)
+        elif kind == "headers without end":
+            turn.write(b"HTTP/1.1 200 OK\r\n")
+            drip(turn, b"a: b\r\n" * 1000, over)
+        elif kind == "body":
+            turn.head(200, {**json_head, "Content-Length": "5000"})
+            drip(turn, b" " * 5000, over)
+        elif kind == "chunks":
+            turn.head(200, {**json_head, "Transfer-Encoding": "chunked"})
+            drip(turn, b"1\r\n \r\n" * 1000, over)
+        elif kind == "events":
+            turn.head(200, {"Content-Type": "text/event-stream"})
+            drip(turn, b"data: 1\n\n" * 1000, over)
+        else:
+            turn.head(200, {"Content-Type": "text/event-stream"})
+            drip(turn, b": ping\n\n" * 1000, over)
+
+    client = session(script, **({"tls": tls, "verify": bundle} if secure else {}))
+    try:
+        error = assert_times_out(lambda: client.call(timeout=0.4), 0.4)
+    finally:
+        over.set()
+    assert (error.timeout, error.request_sent) == (0.4, True)
+    assert "tools/call" in str(error)
+
+
+def test_messages_that_reset_the_silence_keep_a_call_alive(session: Any) -> None:
+    def script(turn: Turn) -> None:
+        turn.stream()
+        for _ in range(6):
+            turn.wait(threading_tick())
+            turn.chunk(event({"jsonrpc": "2.0", "method": "x"}))
+        turn.chunk(event(answer(turn.id, 1)))
+        turn.end()
+
+    def threading_tick() -> threading.Event:
+        tick = threading.Event()
+        timer = threading.Timer(0.1, tick.set)
+        timers.append(timer)
+        timer.start()
+        return tick
+
+    timers: list[threading.Timer] = []
+    client = session(script)
+    call = client.pending()
+    call.deadline = Deadline(10, silence=0.35)
+    client.inbound.on_message = lambda _: call.deadline.touch()
+    assert client.send(call) == 1
+    for timer in timers:
+        timer.join()
+
+
+def test_a_short_bound_does_not_shorten_the_next_call(session: Any) -> None:
+    go = threading.Event()
+
+    def script(turn: Turn) -> None:
+        if turn.number == 2:
+            turn.wait(go)
+        turn.result(turn.number)
+
+    client = session(script)
+    assert client.call(timeout=0.2) == 0
+    assert client.call(timeout=0.1) == 1
+    timer = threading.Timer(0.4, go.set)
+    timer.start()
+    assert client.call(timeout=5) == 2
+    timer.join()
+    assert client.server.connections == 1
+
+
+def test_a_server_that_does_not_read_is_not_waited_for(session: Any) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(1)
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+        with connected(url) as client:
+            body = b" " * 50_000_000
+            call = client.pending(timeout=0.4)
+            frame = frame_of(call)._replace(body=body)
+            error = assert_times_out(lambda: client.channel.request(frame, call), 0.4)
+            assert error.request_sent is True
+
+
+def test_connecting_is_bounded_by_the_deadline(deaf_port: int) -> None:
+    with connected(f"http://127.0.0.1:{deaf_port}/mcp") as client:
+        error = assert_times_out(lambda: client.call(timeout=0.3), 0.3)
+        assert error.request_sent is False
+
+
+def test_connecting_is_bounded_by_the_connect_timeout(deaf_port: int) -> None:
+    with connected(f"http://127.0.0.1:{deaf_port}/mcp", timeouts=Timeouts(connect=0.3)) as client:
+        started = time.monotonic()
+        with pytest.raises(ConnectFailed) as caught:
+            client.call(timeout=10)
+        assert 0.25 < time.monotonic() - started < 0.3 + SLACK
+        assert caught.value.request_sent is False
+
+
+@pytest.mark.parametrize("bound", ["deadline", "connect"])
+def test_a_silent_tls_handshake_is_bounded(silent_port: int, bound: str) -> None:
+    timeouts = Timeouts(connect=0.3 if bound == "connect" else 10)
+    with connected(f"https://127.0.0.1:{silent_port}/mcp", timeouts=timeouts) as client:
+        started = time.monotonic()
+        with pytest.raises(ConnectFailed if bound == "connect" else CallTimeout) as caught:
+            client.call(timeout=10 if bound == "connect" else 0.3)
+        assert 0.25 < time.monotonic() - started < 0.3 + SLACK
+        assert caught.value.request_sent is False  # type: ignore[attr-defined]
+
+
+def test_a_proxy_that_drips_its_answer_is_bounded(silent_port: int) -> None:
+    over = threading.Event()
+
+    def script(turn: Turn) -> None:
+        drip(turn, b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 1000, over)
+
+    with ScriptedServer(script) as proxy:
+        proxies = {"https": f"http://127.0.0.1:{proxy.port}"}
+        with connected(f"https://127.0.0.1:{silent_port}/mcp", proxies=proxies) as client:
+            try:
+                assert_times_out(lambda: client.call(timeout=0.3), 0.3)
+            finally:
+                over.set()
+
+
+def test_notifications_are_bounded_too(silent_port: int) -> None:
+    with connected(f"http://127.0.0.1:{silent_port}/mcp") as client:
+        frame = frame_of(client.pending())._replace(method="notifications/x")
+        error = assert_times_out(lambda: client.channel.send(frame, Deadline(0.3)), 0.3)
+        assert error.request_sent is True
+
+
+# --- waking ----------------------------------------------------------------------------------------------
+
+
+def started(client: Any, call: Any) -> Any:
+    return in_thread(client.channel.request, frame_of(call), call)
+
+
+def assert_wakes(client: Any, ready: threading.Event, on_server: threading.Event) -> None:
+    """Cancel a call that waits, and see that its thread returns at once and that the server learns of it."""
+    call = client.pending()
+    with started(client, call) as work:
+        assert ready.wait(PATIENCE)
+        before = time.monotonic()
+        assert call.fail(CallCancelled("enough"))
+        work.result()
+        assert time.monotonic() - before < SLACK
+    assert on_server.wait(PATIENCE), "the server saw no close"
+
+
+@pytest.mark.parametrize("where", ["head", "half a head", "body", "events", "gzip events"])
+@pytest.mark.parametrize("secure", [False, True])
+def test_a_cancelled_call_closes_its_stream_at_once(
+    session: Any, where: str, secure: bool, tls: Any, bundle: str
+) -> None:
+    ready, closed = threading.Event(), threading.Event()
+
+    def script(turn: Turn) -> None:
+        if turn.number:
+            turn.result(2)
+            return
+        events = {"Content-Type": "text/event-stream"}
+        if where == "half a head":
+            turn.write(b"HTTP/1.1 200 OK\r\nX-")
+        elif where == "body":
+            turn.head(200, {"Content-Type": "application/json", "Content-Length": "100"})
+        elif where == "events":
+            turn.stream(b": ping\n\n")
+        elif where == "gzip events":
+            turn.head(200, {**events, "Content-Encoding": "gzip"})
+        ready.set()
+        if turn.wait_for_close():
+            closed.set()
+
+    client = session(script, **({"tls": tls, "verify": bundle} if secure else {}))
+    assert_wakes(client, ready, closed)
+    assert client.call() == 2, "the channel stays usable"
+
+
+def test_a_call_that_connects_can_be_cancelled(deaf_port: int) -> None:
+    with connected(f"http://127.0.0.1:{deaf_port}/mcp") as client:
+        assert_connecting_wakes(client)
+
+
+def test_a_call_in_a_tls_handshake_can_be_cancelled(silent_port: int) -> None:
+    with connected(f"https://127.0.0.1:{silent_port}/mcp") as client:
+        assert_connecting_wakes(client)
+
+
+def assert_connecting_wakes(client: Any) -> None:
+    call = client.pending()
+    is_under_way = threading.Event()
+    attach = call.attach
+
+    class Watched(type(call)):  # type: ignore[misc]
+        __slots__ = ()
+
+        def attach(self, abort: Any) -> bool:
+            is_under_way.set()
+            return bool(attach(abort))
+
+    call.__class__ = Watched
+    with started(client, call) as work:
+        assert is_under_way.wait(PATIENCE)
+        before = time.monotonic()
+        call.fail(CallCancelled("enough"))
+        work.result()
+        assert time.monotonic() - before < SLACK
+    assert call.request_sent is False
+
+
+def test_a_call_that_is_cancelled_before_is_not_sent(session: Any) -> None:
+    client = session(lambda turn: turn.result())
+    call = client.pending()
+    call.fail(CallCancelled("enough"))
+    client.channel.request(frame_of(call), call)
+    assert client.server.connections == 0
+
+
+def test_a_late_cancel_does_not_hit_the_next_call_on_the_connection(session: Any) -> None:
+    aborts: list[Any] = []
+    client = session(lambda turn: turn.result(turn.number))
+    call = client.pending()
+    original = call.attach
+
+    class Watched(type(call)):  # type: ignore[misc]
+        __slots__ = ()
+
+        def attach(self, abort: Any) -> bool:
+            aborts.append(abort)
+            return bool(original(abort))
+
+    call.__class__ = Watched
+    assert client.send(call) == 0
+    aborts[0]()
+    assert client.call() == 1
+    assert client.server.connections == 1
+
+
+@pytest.mark.parametrize("secure", [False, True])
+@pytest.mark.parametrize("head", ["sent", "withheld"])
+def test_closing_is_quick_while_the_get_stream_is_idle(
+    session: Any, secure: bool, head: str, tls: Any, bundle: str
+) -> None:
+    ready, closed = threading.Event(), threading.Event()
+
+    def script(turn: Turn) -> None:
+        if turn.method == "GET":
+            if head == "sent":
+                turn.stream(b": hello\n\n")
+            ready.set()
+            if turn.wait_for_close():
+                closed.set()
+        else:
+            turn.reply(200)
+
+    client = session(script, wire=LISTENING, **({"tls": tls, "verify": bundle} if secure else {}))
+    assert ready.wait(PATIENCE)
+    before = time.monotonic()
+    client.channel.close(Deadline(5))
+    assert time.monotonic() - before < 1
+    assert closed.wait(PATIENCE)
+    assert not [thread for thread in threading.enumerate() if "get-stream" in thread.name]
+
+
+def test_closing_is_quick_through_a_proxy(tls: Any, bundle: str) -> None:
+    ready = threading.Event()
+
+    def script(turn: Turn) -> None:
+        turn.stream(b": hello\n\n")
+        ready.set()
+        turn.wait_for_close()
+
+    with ScriptedServer(script, tls=tls) as server, Tunnel() as tunnel:
+        proxies = {"https": f"http://127.0.0.1:{tunnel.port}"}
+        with connected(server.url, wire=LISTENING, proxies=proxies, verify=bundle) as client:
+            assert ready.wait(PATIENCE)
+            before = time.monotonic()
+            client.channel.close(Deadline(5))
+            assert time.monotonic() - before < 1
+        assert tunnel.targets == [f"localhost:{server.port}"]
+
+
+def test_closing_wakes_a_notification_that_waits(silent_port: int) -> None:
+    with connected(f"http://127.0.0.1:{silent_port}/mcp") as client, in_thread(client.notify) as work:
+        while not any(exchange.sent for exchange in list(client.channel._live)):
+            threading.Event().wait(0.001)
+        client.channel.close(Deadline(5))
+        with pytest.raises(ConnectionLost):
+            work.result()
+
+
+def test_a_closed_channel_refuses_calls(session: Any) -> None:
+    client = session(lambda turn: turn.result(1))
+    client.channel.close(Deadline(1))
+    client.channel.close(Deadline(1))
+    with pytest.raises(ConnectionLost) as caught:
+        client.call()
+    assert caught.value.request_sent is False
+    with pytest.raises(ConnectionLost):
+        client.notify()
+
+
+class Tunnel(ScriptedServer):
+    """A proxy that knows CONNECT and passes bytes on."""
+
+    def __init__(self) -> None:
+        super().__init__(self._connect)
+        self.targets: list[str] = []
+
+    def _connect(self, turn: Turn) -> None:
+        assert turn.method == "CONNECT"
+        self.targets.append(turn.path)
+        host, _, port = turn.path.rpartition(":")
+        with socket.create_connection((host, int(port))) as upstream:
+            turn.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            back = threading.Thread(target=self._pump, args=(upstream, turn.sock))
+            back.start()
+            self._pump(turn.sock, upstream)
+            back.join()
+
+    @staticmethod
+    def _pump(source: socket.socket, sink: socket.socket) -> None:
+        try:
+            while data := source.recv(65536):
+                sink.sendall(data)
+        except OSError:
+            pass
+        finally:
+            for sock in (source, sink):
+                try:
+                    sock.shutdown(socket.SHUT_RDWR)
+                except OSError:
+                    pass

@@ -1,0 +1,276 @@
+"""Connections: kept, replaced, as many as are needed, and inherited by a forked child."""
+
+from __future__ import annotations
+
+import gc
+import os
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from typing import Any, Callable
+
+import pytest
+import trustme
+from http_server import PATIENCE, Turn, answer, connected, event, serving
+
+from mcp_sync._concurrency.deadline import Deadline
+from mcp_sync.errors import ConnectFailed, ConnectionLost
+
+
+@pytest.fixture
+def session() -> Iterator[Callable[..., Any]]:
+    """Make a server of a script and return a client of it."""
+    with serving() as start:
+        yield start
+
+
+def together(count: int, work: Callable[[int], None]) -> None:
+    """Run a function in many threads at a time."""
+    threads = [threading.Thread(target=work, args=(index,)) for index in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+
+
+def test_many_threads_get_as_many_connections_as_they_need_and_keep_them(session: Any, caplog: Any) -> None:
+    gate = threading.Barrier(32)
+
+    def script(turn: Turn) -> None:
+        if turn.message["method"] == "together":
+            gate.wait(PATIENCE)
+        turn.result(turn.id)
+
+    client = session(script)
+
+    def work(_: int) -> None:
+        client.call("together")
+        for _ in range(20):
+            client.call()
+
+    together(32, work)
+    together(32, work)
+    assert client.server.connections == 32
+    assert not [record for record in caplog.records if record.levelname == "WARNING"]
+
+
+@pytest.mark.parametrize("kind", ["json", "events"])
+def test_a_connection_that_the_server_closed_is_replaced_unnoticed(session: Any, kind: str) -> None:
+    closed = threading.Event()
+
+    def script(turn: Turn) -> None:
+        if kind == "json":
+            turn.result(turn.number)
+        else:
+            turn.stream(event(answer(turn.id, turn.number)))
+            turn.end()
+        if turn.number == 0:
+            turn.close()
+            closed.set()
+
+    client = session(script)
+    assert client.call() == 0
+    assert closed.wait(PATIENCE)
+    assert client.call() == 1
+    assert client.server.connections == 2
+    assert len(client.server.turns) == 2
+
+
+def test_a_request_that_may_have_arrived_is_not_repeated(session: Any) -> None:
+    def script(turn: Turn) -> None:
+        if turn.number == 1:
+            turn.close()
+        else:
+            turn.result(turn.number)
+
+    client = session(script)
+    assert client.call() == 0
+    call = client.pending()
+    with pytest.raises(ConnectionLost) as caught:
+        client.send(call)
+    assert caught.value.request_sent is True
+    assert call.request_sent is True
+    assert len(client.server.turns) == 2
+    assert client.call() == 2
+
+
+def test_stray_bytes_between_answers_cost_the_connection_only(session: Any) -> None:
+    sent = threading.Event()
+
+    def script(turn: Turn) -> None:
+        turn.result(turn.number)
+        if turn.number == 0:
+            turn.write(b"\r\nHTTP/1.1 408 Request Timeout\r\n\r\n")
+            sent.set()
+
+    client = session(script)
+    assert client.call() == 0
+    assert sent.wait(PATIENCE)
+    assert client.call() == 1
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [("http://127.0.0.1:1/mcp?key=secret", "refused"), ("http://no-such-host.invalid/mcp", "no connection")],
+)
+def test_without_a_connection_nothing_was_sent(url: str, words: str) -> None:
+    with connected(url) as client:
+        call = client.pending()
+        with pytest.raises(ConnectFailed, match=words) as caught:
+            client.send(call)
+        assert caught.value.request_sent is False
+        assert call.request_sent is False
+        assert "secret" not in str(caught.value)
+        with pytest.raises(ConnectFailed):
+            client.notify()
+
+
+def test_a_host_name_that_is_none_is_a_failed_connection() -> None:
+    with connected(f"http://{'a' * 70}.invalid/mcp") as client, pytest.raises(ConnectFailed):
+        client.call()
+
+
+def test_all_addresses_of_a_name_are_tried(session: Any, monkeypatch: Any) -> None:
+    original = socket.getaddrinfo
+
+    def several(host: str, port: int, *args: Any, **kwargs: Any) -> Any:
+        (found,) = original("127.0.0.1", port, socket.AF_INET, socket.SOCK_STREAM)
+        dead = (*found[:4], ("127.0.0.1", 1))
+        return [dead, dead, found]
+
+    client = session(lambda turn: turn.result(1))
+    monkeypatch.setattr(socket, "getaddrinfo", several)
+    assert client.call() == 1
+
+
+def test_a_failed_connection_leaves_no_warning(recwarn: Any) -> None:
+    with connected("http://127.0.0.1:1/mcp") as client, pytest.raises(ConnectFailed):
+        client.call()
+    gc.collect()
+    assert [str(warning.message) for warning in recwarn] == []
+
+
+# --- TLS -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    """Make a certificate authority."""
+    return trustme.CA()
+
+
+@pytest.fixture
+def bundle(authority: trustme.CA, tmp_path: Any) -> str:
+    """Return the path of the authority's certificate."""
+    path = tmp_path / "ca.pem"
+    authority.cert_pem.write_to_path(str(path))
+    return str(path)
+
+
+def server_tls(authority: trustme.CA, *names: str) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert(*names).configure_cert(context)
+    return context
+
+
+@pytest.mark.parametrize("kind", ["json", "events", "large"])
+def test_tls_connections_are_kept(session: Any, authority: Any, bundle: str, kind: str) -> None:
+    def script(turn: Turn) -> None:
+        if kind == "events":
+            turn.stream(event(answer(turn.id, turn.number)))
+            turn.end()
+        else:
+            turn.result(turn.number if kind == "json" else "x" * 3_000_000)
+
+    client = session(script, tls=server_tls(authority, "localhost"), verify=bundle)
+    for number in range(5):
+        assert client.call() == ("x" * 3_000_000 if kind == "large" else number)
+    assert client.server.connections == 1
+
+
+def test_the_bundle_of_the_environment_counts(
+    session: Any, authority: Any, bundle: str, monkeypatch: Any
+) -> None:
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", bundle)
+    assert session(lambda turn: turn.result(1), tls=server_tls(authority, "localhost")).call() == 1
+
+
+def test_a_certificate_of_a_stranger_is_refused(session: Any, authority: Any) -> None:
+    client = session(lambda turn: turn.result(1), tls=server_tls(authority, "localhost"))
+    with pytest.raises(ConnectFailed, match="certificate") as caught:
+        client.call()
+    assert caught.value.request_sent is False
+
+
+def test_a_certificate_for_another_name_is_refused(session: Any, authority: Any, bundle: str) -> None:
+    client = session(lambda turn: turn.result(1), tls=server_tls(authority, "other.example"), verify=bundle)
+    with pytest.raises(ConnectFailed, match="certificate"):
+        client.call()
+
+
+@pytest.mark.filterwarnings("ignore:Unverified HTTPS request")
+def test_verification_can_be_turned_off(session: Any, authority: Any) -> None:
+    client = session(lambda turn: turn.result(1), tls=server_tls(authority, "other.example"), verify=False)
+    assert client.call() == 1
+
+
+def test_a_client_certificate_is_shown(session: Any, authority: Any, bundle: str, tmp_path: Any) -> None:
+    context = server_tls(authority, "localhost")
+    context.verify_mode = ssl.CERT_REQUIRED
+    authority.configure_trust(context)
+    path = tmp_path / "client.pem"
+    issued = authority.issue_cert("me@example.com")
+    path.write_bytes(b"".join(blob.bytes() for blob in (issued.private_key_pem, *issued.cert_chain_pems)))
+    client = session(lambda turn: turn.result(1), tls=context, verify=bundle, cert=str(path))
+    assert client.call() == 1
+
+
+# --- fork ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+@pytest.mark.parametrize("secure", [False, True])
+def test_a_forked_child_drops_connections_without_a_byte(
+    session: Any, secure: bool, authority: Any, bundle: str
+) -> None:
+    options = {"tls": server_tls(authority, "localhost"), "verify": bundle} if secure else {}
+    client = session(lambda turn: turn.result(turn.number), **options)
+    assert client.call() == 0
+    child = os.fork()
+    if child == 0:
+        try:
+            client.channel.abandon()
+            gc.collect()
+            client.channel.close(Deadline(1))
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert client.call() == 1
+    assert client.server.connections == 1
+
+
+# --- memory ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["json", "events"])
+def test_calls_leave_nothing_to_the_garbage_collector(session: Any, kind: str) -> None:
+    def script(turn: Turn) -> None:
+        if kind == "json":
+            turn.result(1)
+        else:
+            turn.stream(event(answer(turn.id, 1)))
+            turn.end()
+
+    client = session(script)
+    client.call()
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(20):
+            client.call()
+        assert gc.collect() < 20
+    finally:
+        gc.enable()
