@@ -283,6 +283,16 @@ def test_speaks_the_stateless_revision_without_a_probe(harness: Harness) -> None
         assert client.protocol_version == MODERN
 
 
+@among("sdk2", transport="http", modern=True)
+@pytest.mark.parametrize("region", ["us-west1", " Köln "])
+def test_mirrors_an_argument_into_its_header(harness: Harness, region: str) -> None:
+    # Nothing was listed on this client: the server refuses the first try, and the schema has to be fetched.
+    with harness.another_client() as client:
+        seen = text(client.call_tool("mirrored", {"region": region}))
+    expected = "us-west1" if region == "us-west1" else "=?base64?IEvDtmxuIA==?="
+    assert seen == expected
+
+
 @among("sdk2", "fastmcp4", modern=True)
 def test_pauses_a_call_for_input_and_resumes_it_elsewhere(harness: Harness) -> None:
     with harness.another_client() as first, pytest.raises(InputRequired) as caught:

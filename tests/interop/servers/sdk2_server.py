@@ -10,7 +10,7 @@ from mcp.server.mcpserver import Context, Image, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.resolve import Elicit, ListRoots, Resolve, Sample
 from mcp.types import Completion, CreateMessageResult, ListRootsResult, SamplingMessage, TextContent
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 server = MCPServer("sdk2", version="2.0", instructions="Made for tests.", log_level="ERROR")
 cancellations = Cancellations()
@@ -120,6 +120,15 @@ async def touch(uri: str, ctx: Context) -> str:
     """Tell those who listen that a resource has changed."""
     await ctx.notify_resource_updated(uri)
     return "touched"
+
+
+Region = Annotated[str, Field(json_schema_extra={"x-mcp-header": "Region"})]
+
+
+@server.tool(structured_output=False)
+def mirrored(region: Region, ctx: Context) -> str:
+    """Return the header in which the client must have mirrored the argument."""
+    return (ctx.headers or {}).get("mcp-param-region", "no header")
 
 
 @server.resource("note://hello", mime_type="text/plain")
