@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Callable, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar, Union
+
+from pydantic import BaseModel, ValidationError
 
 from .. import types
 from .._protocol.form_defaults import fill_defaults
-from ..errors import MethodNotFound, UsageError, remote_error
+from ..errors import InvalidParams, MethodNotFound, UsageError, remote_error
 from ..handlers import CallbackContext, Callbacks
+from ..types._lenient import first_problem
 
 if TYPE_CHECKING:
     from ..session import ClientSession
+
+M = TypeVar("M", bound=BaseModel)
 
 
 class Answers:
@@ -59,7 +64,7 @@ class Answers:
 
 
 def _sampling(callback: Any) -> Callable[[CallbackContext, Mapping[str, Any]], Any]:
-    return lambda context, params: callback(context, types.CreateMessageRequestParams.model_validate(params))
+    return lambda context, params: callback(context, _read(types.CreateMessageRequestParams, params))
 
 
 def _roots(callback: Any) -> Callable[[CallbackContext, Mapping[str, Any]], Any]:
@@ -70,13 +75,20 @@ def _elicitation(callback: Any) -> Callable[[CallbackContext, Mapping[str, Any]]
     def run(context: CallbackContext, params: Mapping[str, Any]) -> Any:
         is_url = params.get("mode") == "url"
         model: Any = types.ElicitRequestURLParams if is_url else types.ElicitRequestFormParams
-        result = callback(context, model.model_validate(params))
+        result = callback(context, _read(model, params))
         answer = result if isinstance(result, types.ErrorData) else _to_wire(result)
         if isinstance(answer, dict) and answer.get("action") == "accept" and not is_url:
             answer["content"] = fill_defaults(params.get("requestedSchema") or {}, answer.get("content"))
         return answer
 
     return run
+
+
+def _read(model: type[M], params: Mapping[str, Any]) -> M:
+    try:
+        return model.model_validate(params)
+    except ValidationError as error:
+        raise InvalidParams(-32602, f"Invalid params: {first_problem(error)}") from error
 
 
 def _to_wire(result: Any) -> dict[str, Any]:

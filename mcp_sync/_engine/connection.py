@@ -26,12 +26,13 @@ from ..errors import (
     ProtocolError,
     RemoteError,
     TransportError,
+    UsageError,
     remote_error,
 )
 from ..handlers import ProgressCallback
 from ..options import Timeouts
 from ..transports._base import Channel
-from .router import Router
+from .router import Router, error_response
 
 logger = logging.getLogger("mcp_sync.session")
 
@@ -93,7 +94,8 @@ class Connection:
         self._next_id = next_id
         self._timeouts = timeouts
         self._calls: dict[int, PendingCall] = {}
-        self._serving: set[Union[str, int]] = set()
+        # The methods of the requests that are being answered, by their ids.
+        self._serving: dict[Union[str, int], str] = {}
         self._odd_ids_seen = False
         self.rubbish: deque[str] = deque(maxlen=3)
         # Guards `error` together with entries into `_calls`, so that no call misses the loss. No I/O.
@@ -319,7 +321,7 @@ class Connection:
             params = message.get("params")
             request_id = params.get("requestId") if isinstance(params, dict) else None
             if isinstance(request_id, (str, int)):
-                self._serving.discard(request_id)
+                self._serving.pop(request_id, None)
         self._router.notification(message, own)
 
     def _progress(self, message: Mapping[str, Any]) -> None:
@@ -342,7 +344,7 @@ class Connection:
             if not self.channel.post(frame):
                 self._router.sender.submit(self._send_quietly, frame)
             return
-        self._serving.add(message["id"])
+        self._serving[message["id"]] = message["method"]
         calls = [own] if own is not None else list(self._calls.values())
         self._router.request(message, calls, self._respond)
 
@@ -352,9 +354,15 @@ class Connection:
         return era is None or era.server_requests
 
     def _respond(self, response: dict[str, Any]) -> None:
-        if response["id"] in self._serving:
-            self._serving.discard(response["id"])
-            self._send_quietly(Frame(codec.encode(response)))
+        method = self._serving.pop(response["id"], None)
+        if method is None:
+            return  # The server took its request back.
+        try:
+            body = codec.encode(response)
+        except UsageError as fault:
+            logger.error("The answer to %s cannot be sent: %s", method, fault)
+            body = codec.encode(error_response(response["id"], -32603, "Internal error"))
+        self._send_quietly(Frame(body))
 
     def report(self, error: Exception) -> None:
         """Pass on a fault that concerns no single call."""

@@ -44,6 +44,7 @@ from ..errors import (
     UsageError,
 )
 from ..transports._base import Channel, Settings, Target
+from ..types._lenient import first_problem
 from .connection import NO_OPTIONS, CallOptions, Connection
 from .opening import Identity, LegacyMemory, Opener
 from .router import Router
@@ -362,7 +363,7 @@ class Engine:
         try:
             return model.model_validate(result)
         except ValidationError as error:
-            text = f"the result of {spec.method} is malformed: {_first_fault(error)}"
+            text = f"the result of {spec.method} is malformed: {first_problem(error)}"
             raise InvalidResult(text, result=result) from error
 
     def call_raw(
@@ -446,9 +447,3 @@ def _is_legacy(verdict: Verdict) -> bool:
 def _capabilities(era: Era) -> Mapping[str, Any]:
     capabilities = era.server.get("capabilities")
     return capabilities if isinstance(capabilities, dict) else {}
-
-
-def _first_fault(error: ValidationError) -> str:
-    first = error.errors(include_url=False, include_input=False)[0]
-    where = ".".join(str(part) for part in first["loc"])
-    return f"{where}: {first['msg']}" if where else str(first["msg"])

@@ -87,7 +87,7 @@ class Router:
             response = {"jsonrpc": "2.0", "id": request_id, "result": result}
         except RemoteError as refusal:
             response = error_response(request_id, refusal.code, refusal.message, refusal.data)
-        except Exception:
+        except BaseException:  # SystemExit too: the server waits, and this thread has more to do.
             logger.exception("The callback for %s failed", message.get("method"))
             response = error_response(request_id, -32603, "Internal error")
         finally:
