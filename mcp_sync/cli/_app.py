@@ -171,7 +171,7 @@ def call(options: CommonOptions, words: tuple[str, ...]) -> int:
 
 def _call(target: Target, name: str, given: GivenArguments, options: CommonOptions) -> types.CallToolResult:
     with Budget(options.timeout) as budget, LiveBar(name) as bar:
-        asker = Asker(bar)
+        asker = Asker(bar, budget.spent)
         # The asker leaves first: the client would wait for a question that nobody answers.
         with closing(make_client(target, options.mode, asker)) as client, asker:
             client.open(**budget.left())

@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 import click
 
@@ -37,10 +37,12 @@ class Asker:
 
     Args:
         bar: The progress bar that is to be out of the way meanwhile.
+        too_late: Tells when nobody waits for an answer any more.
     """
 
-    def __init__(self, bar: LiveBar) -> None:
+    def __init__(self, bar: LiveBar, too_late: Callable[[], bool]) -> None:
         self._bar = bar
+        self._too_late = too_late
         self._stopped = threading.Event()
         # One question at a time: held while the user is asked. Nobody waits for it to close.
         self._turn = threading.Lock()
@@ -124,7 +126,7 @@ class Asker:
             line: Any = sys.stdin.readline()
         else:
             while os.name == "posix" and not select.select([raw], [], [], _POLL)[0]:
-                if self._stopped.is_set():
+                if self._stopped.is_set() or self._too_late():
                     raise _Ended
             line = raw.readline()
         if not line:

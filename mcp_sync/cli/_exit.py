@@ -35,6 +35,7 @@ MEANINGS = {
     ExitCode.TIMEOUT: "not within the time",
     ExitCode.PROTOCOL: "the server answered with an error, or broke the rules of the protocol",
     ExitCode.AUTH: "not authorized: HTTP status 401 or 403, or authorization failed",
+    ExitCode.BUG: "a bug in mcp-sync",
     ExitCode.INTERRUPTED: "interrupted by Ctrl-C",
 }
 

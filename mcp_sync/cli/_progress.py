@@ -52,7 +52,7 @@ class LiveBar:
                 self._start()
             assert self._bar is not None
             assert self._task is not None
-            text = clean(message or "").replace("\n", " ")
+            text = _one_line(message or "")
             self._bar.update(self._task, completed=progress, total=total, message=text)
 
     @contextmanager
@@ -95,4 +95,8 @@ def progress_line(progress: float, total: Optional[float], message: Optional[str
     else:
         filled = round(_WIDTH * min(max(progress / total, 0), 1))
         line = f"[{'#' * filled}{'.' * (_WIDTH - filled)}] {progress:g}/{total:g}"
-    return f"{line}  {clean(message)}" if message else line
+    return f"{line}  {_one_line(message)}" if message else line
+
+
+def _one_line(text: str) -> str:
+    return clean(" ".join(text.split()))

@@ -64,6 +64,10 @@ class Budget:
             text = f"not done within {self._seconds:g} s: {error}"
             raise CallTimeout(text, timeout=self._seconds, request_sent=error.request_sent) from error
 
+    def spent(self) -> bool:
+        """Whether nothing is left."""
+        return self._seconds is not None and time.monotonic() >= self._end
+
     def left(self) -> dict[str, Any]:
         """Return the ``timeout`` for the next call, as keyword arguments."""
         if self._seconds is None:

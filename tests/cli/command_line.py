@@ -45,9 +45,10 @@ class Ran(NamedTuple):
 def invoke(*words: str, stdin: Optional[str] = None) -> Ran:
     """Run a command line in this process."""
     # click before 8.2 mixes the two outputs unless told not to; later ones cannot be told.
-    separate = "mix_stderr" in inspect.signature(CliRunner).parameters
-    runner = CliRunner(**({"mix_stderr": False} if separate else {}))
-    result = runner.invoke(app, list(words), input=stdin)
+    separate: dict[str, Any] = {}
+    if "mix_stderr" in inspect.signature(CliRunner).parameters:
+        separate["mix_stderr"] = False
+    result = CliRunner(**separate).invoke(app, list(words), input=stdin)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return Ran(result.exit_code, result.stdout, result.stderr)

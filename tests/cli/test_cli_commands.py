@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from command_line import invoke
 
+from mcp_sync import __version__
 from mcp_sync.cli.demo_server import build
 from mcp_sync.testing import FakeServer, RpcError
 from mcp_sync.testing._http import HTTPEndpoint, HTTPReply
@@ -220,5 +221,22 @@ def test_the_help_names_the_exit_codes() -> None:
     ran = invoke("--help")
 
     assert ran.code == 0
-    for code in (0, 1, 2, 3, 4, 5, 6, 130):
+    for code in (0, 1, 2, 3, 4, 5, 6, 70, 130):
         assert f"\n  {code:5}  " in ran.out
+
+
+def test_a_bug_exits_with_70_and_a_traceback(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr("mcp_sync.cli._show.tool_text", fail)
+    ran = invoke("tools", url)
+
+    assert ran.code == 70
+    assert "This is a bug in mcp-sync" in ran.err
+    assert "ZeroDivisionError: oops" in ran.err
+    assert invoke("tools", "--json", url).code == 0
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert invoke("--version").out == f"mcp-sync {__version__}\n"

@@ -178,6 +178,15 @@ def test_ctrl_c_at_a_question_ends_at_once(mode: str) -> None:
         assert "Traceback" not in terminal.screen
 
 
+@pytest.mark.parametrize("mode", ["2026-07-28", "2025-11-25"])
+def test_a_question_is_dropped_when_the_time_is_over(mode: str) -> None:
+    with Terminal(["call", "agree", "--timeout", "3", "--mode", mode], form_server()) as terminal:
+        terminal.expect("Do you agree? [y/N] ")
+
+        assert terminal.finish() == 4
+        assert "not done within 3 s" in terminal.screen
+
+
 @pytest.mark.parametrize(("typed", "action"), [("y", "accept"), ("n", "decline"), ("", "decline")])
 def test_a_question_without_fields_is_a_yes_or_no(typed: str, action: str) -> None:
     with Terminal(["call", "agree"], form_server()) as terminal:
