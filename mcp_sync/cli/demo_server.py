@@ -11,8 +11,8 @@ import sys
 from types import FrameType
 from typing import Any, Optional
 
-from mcp_sync._version import __version__
-from mcp_sync.testing import FakeResource, FakeServer, FakeTool, ToolContext
+from .._version import __version__
+from ..testing import FakeResource, FakeServer, FakeTool, ToolContext
 
 README = """\
 # Demo server

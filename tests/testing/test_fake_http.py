@@ -90,6 +90,17 @@ def server() -> FakeServer:
     return FakeServer(tools=[add, work, greet], resources={"demo://x": "x"})
 
 
+@pytest.fixture
+def tls(session: requests.Session, tmp_path: Path) -> ssl.SSLContext:
+    """A context for HTTPS with an authority that the session trusts."""
+    authority = trustme.CA()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    session.verify = str(tmp_path / "ca.pem")
+    return context
+
+
 # --- every revision --------------------------------------------------------------------------------------
 
 
@@ -126,14 +137,9 @@ def test_requests_are_recorded_and_can_be_intercepted(server: FakeServer, sessio
 
 
 def test_https_is_served_with_a_context(
-    server: FakeServer, session: requests.Session, tmp_path: Path
+    server: FakeServer, session: requests.Session, tls: ssl.SSLContext
 ) -> None:
-    authority = trustme.CA()
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("127.0.0.1").configure_cert(context)
-    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
-    session.verify = str(tmp_path / "ca.pem")
-    with server.serve_http(ssl_context=context) as endpoint:
+    with server.serve_http(ssl_context=tls) as endpoint:
         assert endpoint.url.startswith("https://")
         assert Wire(endpoint, session).modern("tools/list").status_code == 200
 
@@ -224,7 +230,10 @@ def test_a_modern_only_endpoint_has_neither_get_nor_delete_nor_responses(session
         assert (response.status_code, response.json()["error"]["code"]) == (400, -32022)
 
 
-def test_hanging_up_cancels_a_modern_request(session: requests.Session) -> None:
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_hanging_up_cancels_a_modern_request(
+    session: requests.Session, tls: ssl.SSLContext, scheme: str
+) -> None:
     started, cancelled = threading.Event(), threading.Event()
 
     def slow(context: ToolContext) -> None:
@@ -233,7 +242,8 @@ def test_hanging_up_cancels_a_modern_request(session: requests.Session) -> None:
         if context.cancelled.wait(20):
             cancelled.set()
 
-    with FakeServer(tools=[slow]).serve_http() as endpoint:
+    context = tls if scheme == "https" else None
+    with FakeServer(tools=[slow]).serve_http(ssl_context=context) as endpoint:
         response = Wire(endpoint, session).modern("tools/call", {"progressToken": 1}, name="slow")
         assert started.wait(20)
         response.close()
