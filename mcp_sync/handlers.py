@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
+from .errors import NotSupported
+
 if TYPE_CHECKING:
     from . import types
     from .session import ClientSession
@@ -84,10 +86,15 @@ class Progress:
     def progress(self, amount: float, message: Optional[str] = None) -> None:
         """Report ``amount`` more, with an optional message, to the server."""
         self.current += amount
-        if self._token is not None:
+        if self._token is None:
+            return
+        try:
             self._context.session.send_progress_notification(
                 self._token, self.current, total=self.total, message=message
             )
+        except NotSupported:
+            # The revision has no progress of the client, whatever the server put into its request.
+            self._token = None
 
 
 @contextmanager
