@@ -1,0 +1,277 @@
+"""Calls that need input first (2026-07-28): answered by callbacks, put again until there is a result."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from mcp_sync import CancelToken, Client, InMemory, Limits, types
+from mcp_sync.errors import (
+    CallCancelled,
+    CallTimeout,
+    ConnectionLost,
+    InputRoundsExceeded,
+    InvalidResult,
+    RemoteError,
+)
+from mcp_sync.testing import FakeServer
+
+from .background import Background
+from .scripted import DuplexTarget, PostTarget, modern, text
+
+ELICIT = {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {"type": "object"}}}
+ROOTS = {"method": "roots/list", "params": {}}
+
+
+def needs(state=None, **requests):
+    result = {"resultType": "input_required"}
+    if requests:
+        result["inputRequests"] = requests
+    if state is not None:
+        result["requestState"] = state
+    return result
+
+
+def in_turn(*outcomes):
+    outcomes = iter(outcomes)
+    return modern(tools_call=lambda request: next(outcomes))
+
+
+def yes(context, params):
+    return types.ElicitResult(action="accept", content={"ok": True})
+
+
+@pytest.fixture(params=[DuplexTarget, PostTarget])
+def kind(request):
+    return request.param
+
+
+def test_the_request_is_put_again_under_a_new_id_with_answers_and_the_state_as_it_came(kind):
+    state = 'opaque+/==\u00e9\t"quoted" \u2028'
+    target = kind(in_turn(needs(state, k=ELICIT), text("done")))
+    with Client(target, elicitation_callback=yes) as client:
+        assert client.call_tool("x", {"a": 1}, meta={"trace": "t"}).text == "done"
+    first, second = target.now.received("tools/call")
+    assert first["id"] != second["id"]
+    assert "requestState" not in first["params"]
+    assert second["params"] == {
+        **first["params"],
+        "inputResponses": {"k": {"action": "accept", "content": {"ok": True}}},
+        "requestState": state,
+    }
+    assert second["params"]["_meta"]["trace"] == "t"
+
+
+def test_no_state_is_sent_where_none_was_given(kind):
+    target = kind(in_turn(needs(k=ELICIT), text("done")))
+    with Client(target, elicitation_callback=yes) as client:
+        client.call_tool("x")
+    assert "requestState" not in target.now.received("tools/call")[1]["params"]
+
+
+def test_a_state_alone_is_brought_back_without_answers(kind):
+    target = kind(in_turn(needs("later"), text("done")))
+    with Client(target) as client:
+        assert client.call_tool("x").text == "done"
+    params = target.now.received("tools/call")[1]["params"]
+    assert params["requestState"] == "later"
+    assert "inputResponses" not in params
+
+
+def test_three_rounds_carry_only_the_answers_and_the_state_of_the_last_one(kind):
+    target = kind(in_turn(needs("1", a=ELICIT), needs("2", b=ROOTS), needs(c=ELICIT), text("done")))
+    roots = types.ListRootsResult(roots=[])
+    with Client(target, elicitation_callback=yes, list_roots_callback=lambda context: roots) as client:
+        assert client.call_tool("x").text == "done"
+    sent = [request["params"] for request in target.now.received("tools/call")]
+    assert [params.get("requestState") for params in sent] == [None, "1", "2", None]
+    assert [list(params.get("inputResponses", {})) for params in sent] == [[], ["a"], ["b"], ["c"]]
+    assert len({request["id"] for request in target.now.received("tools/call")}) == 4
+
+
+def test_several_requests_are_answered_in_their_order_on_the_calling_thread():
+    asked = []
+
+    def elicit(context, params):
+        asked.append((context.request_id, threading.current_thread()))
+        return types.ElicitResult(action="decline")
+
+    target = DuplexTarget(in_turn(needs(b=ELICIT, a=ELICIT), text("done")))
+    with Client(target, elicitation_callback=elicit) as client:
+        client.call_tool("x")
+    assert asked == [("b", threading.current_thread()), ("a", threading.current_thread())]
+
+
+def test_endless_rounds_end_at_the_limit(kind):
+    target = kind(modern(tools_call=lambda request: needs("again", k=ELICIT)))
+    client = Client(target, elicitation_callback=yes, limits=Limits(input_rounds=3))
+    with client, pytest.raises(InputRoundsExceeded, match="input_rounds"):
+        client.call_tool("x")
+    assert len(target.now.received("tools/call")) == 4
+
+
+def test_the_timeout_bounds_all_rounds_together(kind):
+    pause = threading.Event()
+
+    def slow(context, params):
+        pause.wait(0.06)
+        return types.ElicitResult(action="decline")
+
+    target = kind(modern(tools_call=lambda request: needs("again", k=ELICIT)))
+    client = Client(target, elicitation_callback=slow, limits=Limits(input_rounds=1000))
+    with client, pytest.raises(CallTimeout):
+        client.call_tool("x", timeout=0.2)
+    assert len(target.now.received("tools/call")) < 10
+
+
+def test_a_request_without_a_callback_is_an_error_that_names_it(kind):
+    target = kind(in_turn(needs(k=ROOTS)))
+    client = Client(target, elicitation_callback=yes)
+    with client, pytest.raises(InvalidResult, match="roots/list") as caught:
+        client.call_tool("x")
+    assert caught.value.result["inputRequests"] == {"k": ROOTS}
+
+
+def test_no_callback_is_run_when_one_of_the_requests_cannot_be_answered():
+    asked = []
+    target = DuplexTarget(in_turn(needs(a=ELICIT, b=ROOTS)))
+    client = Client(target, elicitation_callback=lambda *args: asked.append(args))
+    with client, pytest.raises(InvalidResult):
+        client.call_tool("x")
+    assert asked == []
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        needs(k={"method": "acme/ask"}),
+        needs(),
+        {"resultType": "partial", "content": []},
+        {"resultType": None, "content": []},
+        {"resultType": "input_required", "inputRequests": []},
+    ],
+    ids=repr,
+)
+def test_what_cannot_be_understood_is_never_returned_as_a_result(kind, result):
+    target = kind(in_turn(result))
+    with Client(target, elicitation_callback=yes) as client, pytest.raises(InvalidResult):
+        client.call_tool("x")
+
+
+def test_methods_that_may_not_ask_are_refused(kind):
+    target = kind(modern(tools_list=lambda request: needs(k=ELICIT)))
+    with Client(target, elicitation_callback=yes) as client, pytest.raises(InvalidResult, match="tools/list"):
+        client.list_tools()
+
+
+def test_prompts_and_resources_may_ask_too(kind):
+    results = {
+        "prompts/get": {"messages": []},
+        "resources/read": {"contents": [{"uri": "demo://1", "text": "hi"}]},
+    }
+
+    def answer(request):
+        return results[request["method"]] if "inputResponses" in request["params"] else needs(k=ELICIT)
+
+    target = kind(modern(prompts_get=answer, resources_read=answer))
+    with Client(target, elicitation_callback=yes) as client:
+        assert client.get_prompt("p").messages == []
+        assert client.read_resource("demo://1").contents[0].text == "hi"
+
+
+def test_what_a_callback_raises_is_raised_by_the_call_itself():
+    def fail(context, params):
+        raise ZeroDivisionError("the callback's own")
+
+    target = DuplexTarget(in_turn(needs(k=ELICIT), text("done")))
+    with Client(target, elicitation_callback=fail) as client:
+        with pytest.raises(ZeroDivisionError, match="own"):
+            client.call_tool("x")
+        assert client.call_tool("x").text == "done"
+
+
+def test_a_refusal_of_a_callback_is_raised_by_the_call():
+    refusal = types.ErrorData(code=-7, message="the user said no", data={"a": 1})
+    target = DuplexTarget(in_turn(needs(k=ELICIT)))
+    client = Client(target, elicitation_callback=lambda context, params: refusal)
+    with client, pytest.raises(RemoteError, match="said no") as caught:
+        client.call_tool("x")
+    assert (caught.value.code, caught.value.data) == (-7, {"a": 1})
+    assert len(target.now.received("tools/call")) == 1
+
+
+def test_cancelling_while_a_callback_thinks_ends_the_call_before_the_next_round():
+    token = CancelToken()
+
+    def think(context, params):
+        token.cancel("changed my mind")
+        return types.ElicitResult(action="accept")
+
+    target = DuplexTarget(in_turn(needs("s", k=ELICIT), text("done")))
+    with Client(target, elicitation_callback=think) as client, pytest.raises(CallCancelled):
+        client.call_tool("x", cancel=token)
+    assert len(target.now.received("tools/call")) == 1
+
+
+def test_a_connection_that_is_lost_between_two_rounds_is_an_error_and_no_new_connection():
+    def think(context, params):
+        client._engine._connection.lost(ConnectionLost("gone while thinking"))
+        return types.ElicitResult(action="accept")
+
+    target = DuplexTarget(in_turn(needs("s", k=ELICIT), text("done")))
+    client = Client(target, elicitation_callback=think)
+    with client, pytest.raises(ConnectionLost, match="while thinking"):
+        client.call_tool("x")
+    assert len(target.channels) == 1
+
+
+def test_progress_of_every_round_is_delivered():
+    heard = []
+
+    def work(request):
+        token = request["params"]["_meta"]["progressToken"]
+        params = {"progressToken": token, "progress": token}
+        note = {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
+        return [note, text("done") if "inputResponses" in request["params"] else needs(k=ELICIT)]
+
+    target = PostTarget(modern(tools_call=work))
+    with Client(target, elicitation_callback=yes) as client:
+        client.call_tool("x", progress_callback=lambda *values: heard.append(values[0]))
+    assert heard == [float(request["id"]) for request in target.now.received("tools/call")]
+
+
+def test_headers_of_the_caller_go_with_every_round():
+    target = PostTarget(in_turn(needs("s", k=ELICIT), text("done")))
+    with Client(target, elicitation_callback=yes) as client:
+        client.call_tool("x", headers={"X-Trace": "1"})
+    frames = [frame for frame in target.now.frames if frame.method == "tools/call"]
+    assert [frame.headers["X-Trace"] for frame in frames] == ["1", "1"]
+    assert [frame.headers["Mcp-Name"] for frame in frames] == ["x", "x"]
+
+
+def test_a_server_that_seals_its_state_accepts_what_comes_back():
+    def ask(context):
+        first = context.elicit("first?")["action"]
+        second = context.elicit("second?")["action"]
+        return f"{first}, {second}"
+
+    answers = iter(["accept", "decline"])
+
+    def elicit(context, params):
+        return types.ElicitResult(action=next(answers))
+
+    with Client(InMemory(FakeServer([ask])), elicitation_callback=elicit) as client:
+        assert client.call_tool("ask").text == "accept, decline"
+
+
+def test_calls_of_many_threads_do_not_mix_up_their_rounds():
+    def ask(context, name: str):
+        return name + context.elicit(name)["content"]["echo"]
+
+    def elicit(context, params):
+        return types.ElicitResult(action="accept", content={"echo": params.message})
+
+    with Client(InMemory(FakeServer([ask])), elicitation_callback=elicit) as client:
+        calls = [Background(client.call_tool, "ask", {"name": f"<{n}>"}) for n in range(16)]
+        assert [call.result().text for call in calls] == [f"<{n}>" * 2 for n in range(16)]
