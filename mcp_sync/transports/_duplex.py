@@ -31,8 +31,7 @@ class Intake:
         logger: Where skipped messages are noted.
 
     Attributes:
-        dead: Set when the channel is lost.
-        error: Why it is lost.
+        error: Why the channel is lost, ``None`` while it is not.
     """
 
     def __init__(self, inbound: Inbound, peer: str, logger: logging.Logger) -> None:
@@ -41,7 +40,6 @@ class Intake:
         self._logger = logger
         self._skipped: deque[str] = deque(maxlen=_SKIPPED_KEPT)
         self._has_warned = False
-        self.dead = threading.Event()
         self.error: Optional[MCPError] = None
 
     def deliver(self, message: bytes) -> None:
@@ -83,7 +81,6 @@ class Intake:
             return
         self.error = error
         self._call_inbound("lost", error)
-        self.dead.set()
 
     def _call_inbound(self, name: str, error: Exception) -> None:
         try:
@@ -95,8 +92,8 @@ class Intake:
 class Sink(Protocol):
     """Where frames go."""
 
-    def write(self, data: Union[bytes, memoryview]) -> int:
-        """Take what fits without blocking; return how many bytes that were.
+    def write(self, data: Union[bytes, memoryview], taken: list[int]) -> None:
+        """Take what fits, without blocking, and append how many bytes that were, if any.
 
         Raises:
             OSError: Nothing can be written any more.
@@ -109,8 +106,9 @@ class Sink(Protocol):
 class Outlet:
     """Writes whole frames, one after the other, for any number of threads.
 
-    The thread that has a frame writes it itself, and waits no longer than its own deadline. A frame of
-    which only a part could be written is finished by whoever writes next, so that the stream stays whole.
+    The thread that has a frame writes it itself, and waits no longer than its own deadline. A frame that
+    was begun stays first in line until it is complete, and whoever comes next goes on with it: so the
+    stream stays whole when its own thread gives up, or is interrupted by a signal.
 
     Args:
         sink: Where frames go.
@@ -120,11 +118,11 @@ class Outlet:
     def __init__(self, sink: Sink, peer: str) -> None:
         self._sink = sink
         self._peer = peer
-        # Guards the order of what is written, and `_rest`. Its holder may wait for the peer to read, for
-        # as long as its own deadline lasts; so others wait for the lock only by their own, and closing
-        # does without it.
+        # Guards the frame that is being written. Held only while the sink takes what fits: nobody waits
+        # for the peer under it.
         self._lock = threading.Lock()
-        self._rest: Optional[memoryview] = None
+        self._frame: Optional[bytes] = None
+        self._taken: list[int] = []
 
     def write(self, data: bytes, deadline: Deadline, call: Optional[PendingCall] = None) -> None:
         """Write a frame, or return early when ``call`` is settled.
@@ -135,84 +133,89 @@ class Outlet:
             CallTimeout: Not all of it could be written by the deadline.
             OSError: The peer takes nothing any more.
         """
-        if not self._lock.acquire(False) and not self._await_turn(deadline, call):
-            return
+        begun = False
         try:
-            if self._rest is None or self._finish_rest(deadline, call):
-                self._write_frame(data, deadline, call)
+            while True:
+                with self._lock:
+                    if not begun and self._advance():
+                        if call is not None:
+                            if call.settled:
+                                return
+                            call.request_sent = True
+                        self._begin(data)
+                        begun = True
+                    if begun and (self._frame is not data or self._advance()):
+                        return
+                seconds = _patience(deadline, call)
+                if not seconds:
+                    break
+                self._sink.wait(seconds)
         finally:
-            self._lock.release()
+            if self._frame is data:
+                self._withdraw(data, call)
+        if call is None or not call.settled:
+            raise self._too_late(deadline, call)
 
     def post(self, data: bytes, limit: int) -> bool:
         """Write a frame if that can be done at once; return whether it was.
 
         ``limit`` is the size up to which the sink takes a frame as a whole or not at all.
         """
-        if len(data) > limit or not self._lock.acquire(False):
+        if len(data) > limit:
             return False
         try:
-            return self._rest is None and self._sink.write(data) > 0
-        except OSError:
-            return False
-        finally:
-            self._lock.release()
-
-    def _write_frame(self, data: bytes, deadline: Deadline, call: Optional[PendingCall]) -> None:
-        if call is not None and call.settled:
-            return
-        taken = 0
-        try:
-            taken = self._attempt(data, call, False)
-            while taken < len(data):
-                seconds = self._patience(deadline, call)
-                if not seconds:
-                    return
-                self._sink.wait(seconds)
-                taken += self._attempt(memoryview(data)[taken:], call, taken > 0)
-        finally:
-            if 0 < taken < len(data):
-                self._rest = memoryview(data)[taken:]
-
-    def _attempt(self, data: Union[bytes, memoryview], call: Optional[PendingCall], begun: bool) -> int:
-        if call is None:
-            return self._sink.write(data)
-        taken = 0
-        call.request_sent = True
-        try:
-            taken = self._sink.write(data)
-        finally:
-            call.request_sent = begun or taken > 0
-        return taken
-
-    def _finish_rest(self, deadline: Deadline, call: Optional[PendingCall]) -> bool:
-        while self._rest is not None:
-            rest = self._rest[self._sink.write(self._rest) :]
-            self._rest = rest if len(rest) else None
-            if self._rest is not None:
-                seconds = self._patience(deadline, call)
-                if not seconds:
+            with self._lock:
+                if not self._advance():
                     return False
-                self._sink.wait(seconds)
+                self._begin(data)
+                if self._advance():
+                    return True
+        except OSError:
+            self._withdraw(data, None)
+            return False
+        return not self._withdraw(data, None)
+
+    def _begin(self, data: bytes) -> None:
+        self._taken = []
+        self._frame = data
+
+    def _advance(self) -> bool:
+        """Write what fits of the frame that was begun; return whether there is none any more."""
+        frame = self._frame
+        if frame is None:
+            return True
+        taken = self._taken
+        done = sum(taken)
+        if done < len(frame):
+            self._sink.write(memoryview(frame)[done:] if done else frame, taken)
+            done = sum(taken)
+        if done < len(frame):
+            # One number is enough from now on.
+            self._taken = [done]
+            return False
+        self._frame = None
         return True
 
-    def _await_turn(self, deadline: Deadline, call: Optional[PendingCall]) -> bool:
-        while True:
-            seconds = self._patience(deadline, call)
-            if not seconds:
+    def _withdraw(self, data: bytes, call: Optional[PendingCall]) -> bool:
+        """Take a frame back if nothing of it has left; return whether it was."""
+        with self._lock:
+            if self._frame is not data or sum(self._taken) > 0:
                 return False
-            if self._lock.acquire(timeout=seconds):
-                return True
+            self._frame = None
+            if call is not None:
+                call.request_sent = False
+            return True
 
-    def _patience(self, deadline: Deadline, call: Optional[PendingCall]) -> float:
-        """Return how long to wait before looking again, 0 to stop since ``call`` is settled."""
-        if call is not None and call.settled:
-            return 0.0
-        left = deadline.remaining()
-        if left == 0.0:
-            what = "a message" if call is None else call.method
-            raise CallTimeout(
-                f"{what}: not written within {deadline.reached:g} s, {self._peer} does not read its input",
-                timeout=deadline.reached,
-                request_sent=None if call is None else call.request_sent,
-            )
-        return _SLICE if left is None else min(left, _SLICE)
+    def _too_late(self, deadline: Deadline, call: Optional[PendingCall]) -> CallTimeout:
+        what, sent = ("a message", None) if call is None else (call.method, call.request_sent)
+        bound = deadline.reached
+        text = f"{what}: not written within {bound:g} s, {self._peer} does not read its input"
+        return CallTimeout(text, timeout=bound, request_sent=sent)
+
+
+def _patience(deadline: Deadline, call: Optional[PendingCall]) -> float:
+    """Return how long to wait before looking again, 0 to give up."""
+    if call is not None and call.settled:
+        return 0.0
+    left = deadline.remaining()
+    return _SLICE if left is None else min(left, _SLICE)

@@ -15,10 +15,17 @@ _USERINFO = re.compile(r"([a-z][a-z0-9+.-]*://[^/@:\s]*:)[^/@\s]+(@)", re.IGNORE
 
 
 def shown_command(command: Sequence[str], length: int = 0) -> str:
-    """Join a command line for a message, at most ``length`` characters long (0: any length).
+    """Join a command line for a message, masked, at most ``length`` characters long (0: any length)."""
+    parts = [part if part == _MASK else shlex.quote(part) for part in masked(command)]
+    text = " ".join(" ".join(parts).split())
+    return text if not length or len(text) <= length else f"{text[: length - 3]}..."
 
-    Masked are the values of options and variables whose name speaks of a secret (``--api-key X``,
-    ``TOKEN=X``, ``Authorization: X``) and passwords in URLs.
+
+def masked(command: Sequence[str]) -> list[str]:
+    """Mask what looks like a secret in a command line.
+
+    That is the value of options and variables whose name speaks of a secret (``--api-key X``, ``TOKEN=X``,
+    ``Authorization: X``), and the password in a URL.
     """
     shown = []
     secret_next = False
@@ -26,11 +33,10 @@ def shown_command(command: Sequence[str], length: int = 0) -> str:
         if secret_next and not part.startswith("-"):
             shown.append(_MASK)
             secret_next = False
-            continue
-        secret_next = _OPTION.fullmatch(part) is not None
-        shown.append(shlex.quote(_masked(part)).replace(f"'{_MASK}'", _MASK))
-    text = " ".join(" ".join(shown).split())
-    return text if not length or len(text) <= length else f"{text[: length - 3]}..."
+        else:
+            shown.append(_masked(part))
+            secret_next = _OPTION.fullmatch(part) is not None
+    return shown
 
 
 def _masked(part: str) -> str:

@@ -170,8 +170,10 @@ class PipeWriter:
         if CAN_POLL:
             os.set_blocking(fd, False)
 
-    def write(self, data: bytes | memoryview) -> int:
-        """Write what fits; return how many bytes that were. (On Windows: write all of it.)
+    def write(self, data: bytes | memoryview, taken: list[int]) -> None:
+        """Write what fits, and append how many bytes that were, if any. (On Windows: write all of it.)
+
+        No signal handler can run between the two and lose that number by raising.
 
         Raises:
             OSError: The pipe is broken or closed.
@@ -180,9 +182,9 @@ class PipeWriter:
             if self._fd < 0:
                 raise BrokenPipeError(errno.EPIPE, "the pipe is closed")
             try:
-                return os.write(self._fd, data)
+                taken.extend(map(os.write, (self._fd,), (data,)))
             except BlockingIOError:
-                return 0
+                pass
 
     def wait(self, seconds: float) -> None:
         """Wait until something fits, or the pipe is broken, at most so long."""

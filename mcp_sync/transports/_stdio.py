@@ -11,7 +11,7 @@ from typing import Any, Optional
 from ..errors import UsageError
 from ._base import Settings
 from ._environment import INHERIT
-from ._masking import shown_command
+from ._masking import masked
 from ._stdio_channel import StdioChannel
 
 
@@ -64,12 +64,17 @@ class Stdio:
             raise UsageError("Stdio: stderr must be None, an object with write(), or a callable")
 
     def __repr__(self) -> str:
-        parts = [shown_command((self.command, *self.args))]
-        if self.env:
-            parts.append(f"env: {', '.join(sorted(self.env))}")
+        command, *args = masked((self.command, *self.args))
+        parts = [repr(command)]
+        if args:
+            parts.append(repr(args))
+        if self.env is not None:
+            parts.append(f"env={dict.fromkeys(self.env, '***')}")
         if self.cwd is not None:
             parts.append(f"cwd={self.cwd!r}")
-        return f"Stdio({'; '.join(parts)})"
+        if self.inherit_env != "base":
+            parts.append(f"inherit_env={self.inherit_env!r}")
+        return f"Stdio({', '.join(parts)})"
 
     def identity(self) -> Hashable:
         """Return a key of this server: a digest, since arguments and variables may hold secrets."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import select
 import threading
+import time
 import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Optional
@@ -32,6 +33,7 @@ _POSTABLE = getattr(select, "PIPE_BUF", 512) if CAN_POLL else 0
 _PEER_LENGTH = 80
 # How long a writer into a broken pipe waits for the reader to find out why.
 _AWAIT_CAUSE = 1.0
+_LOOK = 0.005
 _UNDO = 1.0
 
 
@@ -129,8 +131,9 @@ class StdioChannel:
     ) -> None:
         """Raise why nothing can be written; the reading thread is given the time to find out."""
         intake = server.intake
-        if not self._closed:
-            intake.dead.wait(deadline.within(_AWAIT_CAUSE).remaining())
+        until = deadline.within(_AWAIT_CAUSE)
+        while not (self._closed or intake.error or until.expired):
+            time.sleep(_LOOK)
         if not self._closed and intake.error is None:
             intake.lose(ConnectionLost(f"{self.peer} takes no more input: {error.strerror}"))
             server.process.wake.set()

@@ -24,6 +24,7 @@ _AWAIT_STDERR = 0.3
 # How long a caller looks for its answer itself, and how long the reading thread then leaves it the turn.
 _LOOK = 0.002
 _LEAVE = 0.02
+_TURN_LOST = 1.0
 
 
 class StdoutReader:
@@ -57,11 +58,15 @@ class StdoutReader:
         # The turn: guards the pipe's end and `_lines`. Its holder waits for the pipe and delivers what
         # comes. Only the reading thread ever waits for it.
         self._turn = threading.Lock()
-        self._roused = threading.Event()
+        # Held while the reading thread may stand back. A plain lock, released to rouse it: an Event runs
+        # Python code under its own lock, in which a signal handler may raise.
+        self._asleep = threading.Lock()
+        self._asleep.acquire()
         # Calls whose answers the reading thread is to bring. Changed without a lock: a mistake delays
         # the reading thread for a moment, no more.
         self._others: list[PendingCall] = []
         self._looks = 0
+        self._looking = False
 
     # --- on the thread of a call -----------------------------------------------------------------
 
@@ -72,11 +77,13 @@ class StdoutReader:
             self._leave_to_reader(call)
             return
         try:
+            self._looking = True
             until = time.monotonic() + _LOOK
             # What a signal handler raises here, and what the engine does, is for this thread.
             while not call.settled and self._read(intake.take, _LOOK) and time.monotonic() < until:
                 pass
         finally:
+            self._looking = False
             self._turn.release()
             if self._others or not call.settled:
                 self._leave_to_reader(call)
@@ -84,7 +91,10 @@ class StdoutReader:
     def _leave_to_reader(self, call: PendingCall) -> None:
         if not call.settled:
             self._others.append(call)
-        self._roused.set()
+        try:
+            self._asleep.release()
+        except RuntimeError:
+            pass  # It was roused already.
 
     # --- on the reading thread -------------------------------------------------------------------
 
@@ -112,12 +122,18 @@ class StdoutReader:
             if receiver is not None:
                 receiver.deliver(line)
 
-        self._turn.acquire()
+        self._take_turn()
         while self._read(deliver, None):
             if self._others and not self._has_calls():
                 self._turn.release()
                 self._stand_back()
-                self._turn.acquire()
+                self._take_turn()
+
+    def _take_turn(self) -> None:
+        while not self._turn.acquire(timeout=_TURN_LOST):
+            # Taken by a caller in which a signal handler has raised before it could even begin.
+            if not self._looking:
+                self._turn.release()
 
     def _has_calls(self) -> bool:
         self._others[:] = [call for call in self._others if not call.settled]
@@ -127,9 +143,9 @@ class StdoutReader:
         looks = -1
         while looks != self._looks:
             looks = self._looks
-            self._roused.clear()
-            # Looked at after the clearing, so that a call that came before it is not missed.
-            if self._has_calls() or self._roused.wait(_LEAVE):
+            # An old call to rise is dropped before the calls are looked at, so that none is missed.
+            self._asleep.acquire(False)
+            if self._has_calls() or self._asleep.acquire(timeout=_LEAVE):
                 break
 
     # --- by turns --------------------------------------------------------------------------------

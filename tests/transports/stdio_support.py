@@ -34,7 +34,7 @@ def receive():
     return json.loads(line) if line else None
 def answer(message, result=None):
     raw(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result or {}}).encode() + b"\\n")
-def note(method, **params):
+def note(method, /, **params):
     raw(json.dumps({"jsonrpc": "2.0", "method": method, "params": params}).encode() + b"\\n")
 def serve():
     while True:
@@ -61,35 +61,28 @@ class Recorder:
         self.threads: list[str] = []
         self.calls: dict[int, PendingCall] = {}
         self.fault: Optional[BaseException] = None
-        self._changed = threading.Condition()
 
     def receive(self, message: Any, call: Optional[PendingCall] = None) -> None:
         fault, self.fault = self.fault, None
         if fault is not None:
             raise fault
         self.threads.append(threading.current_thread().name)
-        self._note(self.messages, message)
+        self.messages.append(message)
         if isinstance(message, dict) and "method" not in message:
             waiting = self.calls.pop(message.get("id"), None)
             if waiting is not None:
                 waiting.settle(message)
 
     def lost(self, error: MCPError) -> None:
-        self._note(self.losses, error)
+        self.losses.append(error)
         while self.calls:
             self.calls.popitem()[1].fail(error)
 
     def report(self, error: Exception) -> None:
-        self._note(self.reports, error)
-
-    def _note(self, where: list[Any], what: Any) -> None:
-        with self._changed:
-            where.append(what)
-            self._changed.notify_all()
+        self.reports.append(error)
 
     def wait(self, condition: Callable[[], Any], seconds: float = PATIENCE) -> None:
-        with self._changed:
-            assert self._changed.wait_for(condition, seconds), vars(self)
+        assert poll(condition, seconds), vars(self)
 
     def loss(self, seconds: float = PATIENCE) -> MCPError:
         self.wait(lambda: self.losses, seconds)
@@ -152,7 +145,7 @@ def running(
 
 
 def poll(condition: Callable[[], Any], seconds: float = PATIENCE) -> bool:
-    """Look again and again until something outside of this process is so."""
+    """Look again and again until something is so."""
     until = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > until:

@@ -230,6 +230,7 @@ PROGRAM = """
     sys.path.insert(0, {here!r})
     from stdio_support import *
     server_code = {server!r}
+    STUBBORN = {stubborn!r}
 
     def use():
         channel = Stdio(script("")[0], script(server_code)[1:]).channel(settings())
@@ -242,9 +243,9 @@ PROGRAM = """
 """
 
 
-def run_program(code, server=STUBBORN, **options):
+def run_program(code, server=DEAF, **options):
     """Run a program that uses a server; return its exit code, its output, and how long it took to end."""
-    program = textwrap.dedent(PROGRAM).format(here=str(HERE), server=server) + textwrap.dedent(code)
+    program = textwrap.dedent(PROGRAM).format(here=str(HERE), server=server, stubborn=STUBBORN) + textwrap.dedent(code)
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     started = time.monotonic()
     done = subprocess.run(
@@ -264,6 +265,7 @@ def run_program(code, server=STUBBORN, **options):
     [
         ("use()", 0),
         ("server = use()", 0),
+        ("server_code = STUBBORN\nserver = use()", 0),
         ("server = use()\nraise RuntimeError('of the program')", 1),
         ("server = use()\nsys.exit(7)", 7),
         ("thread = threading.Thread(target=use)\nthread.start()", 0),

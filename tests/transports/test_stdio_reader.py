@@ -1,0 +1,201 @@
+"""Who reads an answer: the caller itself where it comes at once, otherwise the reading thread."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from stdio_support import poll, running
+
+from mcp_sync.transports import _stdio_reader
+
+READER = "mcp_sync-test-reader"
+HERE = threading.main_thread().name
+
+ON_DEMAND = """
+    waiting = []
+    while True:
+        message = receive()
+        if message is None:
+            break
+        if message["method"] == "slow":
+            waiting.append(message)
+        elif message["method"] == "answer":
+            for each in waiting:
+                answer(each, each["params"])
+            waiting.clear()
+        elif message["method"] == "note":
+            note("noted")
+        else:
+            answer(message, message["params"])
+"""
+
+
+def warm_up(server) -> None:
+    """Make calls until one is answered on this thread."""
+
+    def quick() -> bool:
+        assert server.call("quick", {"n": 0}) == {"n": 0}
+        return server.inbound.threads[-1] == HERE
+
+    assert poll(quick)
+
+
+def test_quick_answers_are_read_by_the_caller():
+    with running(ON_DEMAND) as server:
+        assert server.call("quick", {"n": 1}) == {"n": 1}
+        assert server.inbound.threads == [READER]
+        warm_up(server)
+
+
+def test_an_answer_that_takes_longer_is_brought_by_the_reading_thread():
+    with running(ON_DEMAND) as server:
+        warm_up(server)
+        call = server.begin("slow", {"n": 2}, timeout=None)
+        assert not call.settled
+        server.notify("answer")
+        assert call.wait()
+        assert call.result()["result"] == {"n": 2}
+        assert server.inbound.threads[-1] == READER
+
+
+def test_what_a_server_sends_by_itself_after_a_quick_call_is_not_held_up():
+    with running(ON_DEMAND) as server:
+        for _ in range(20):
+            warm_up(server)
+            started = time.monotonic()
+            seen = len(server.inbound.notes)
+            server.notify("note")
+            server.inbound.wait(lambda seen=seen: len(server.inbound.notes) > seen)
+            assert time.monotonic() - started < 0.5
+
+
+def test_a_call_that_nobody_waits_for_any_more_hinders_no_other():
+    with running(ON_DEMAND) as server:
+        warm_up(server)
+        forgotten = server.begin("slow", timeout=None)
+        forgotten.fail(RuntimeError("given up"))
+        for n in range(10):
+            assert server.call("quick", {"n": n}) == {"n": n}
+        server.notify("answer")
+        assert server.call("quick", {"n": 11}) == {"n": 11}
+
+
+def test_the_death_of_a_server_is_noticed_between_quick_calls():
+    with running(ON_DEMAND) as server:
+        warm_up(server)
+        os.kill(server.pid, signal.SIGKILL)
+        started = time.monotonic()
+        assert server.inbound.loss().returncode == -signal.SIGKILL
+        assert time.monotonic() - started < 1.0
+
+
+def test_every_thread_gets_its_own_answer():
+    with running(ON_DEMAND) as server:
+        start, failures = threading.Barrier(16), []
+        lock = threading.Lock()
+        ids = server.ids
+        server.ids = iter(lambda: _next(ids, lock), None)
+
+        def work(name):
+            start.wait()
+            for n in range(100):
+                if server.call("quick", {"nonce": f"{name}-{n}"}) != {"nonce": f"{name}-{n}"}:
+                    failures.append(n)
+
+        threads = [threading.Thread(target=work, args=(name,)) for name in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+            assert not thread.is_alive()
+        assert failures == []
+
+
+def _next(ids, lock):
+    with lock:
+        return next(ids)
+
+
+def test_a_quick_call_beside_a_slow_one_is_quick():
+    with running(ON_DEMAND) as server:
+        warm_up(server)
+        slow = server.begin("slow", {"n": 1}, timeout=None)
+        started = time.monotonic()
+        for n in range(20):
+            assert server.call("quick", {"n": n}) == {"n": n}
+        assert time.monotonic() - started < 1.0
+        server.notify("answer")
+        assert slow.wait()
+
+
+# --- signals ---------------------------------------------------------------------------------------------
+
+
+class Interrupt(BaseException):
+    """What a signal handler raises."""
+
+
+def test_an_interrupt_while_a_message_is_handled_loses_nothing():
+    with running(ON_DEMAND) as server:
+        warm_up(server)
+        server.inbound.fault = Interrupt()
+        with pytest.raises(Interrupt):
+            for n in range(1000):
+                server.call("quick", {"n": n})
+        for n in range(10):
+            assert server.call("quick", {"n": n}) == {"n": n}
+        # The message came again, to the reading thread.
+        assert not server.inbound.calls
+
+
+def test_a_turn_that_was_lost_to_an_interrupt_is_taken_back(monkeypatch):
+    monkeypatch.setattr(_stdio_reader, "_TURN_LOST", 0.05)
+    with running(ON_DEMAND) as server:
+        warm_up(server)
+        turn = server.channel._server.reader._turn
+        assert poll(lambda: server.call("quick") is not None and turn.acquire(False))
+        assert server.call("quick", {"n": 1}) == {"n": 1}
+
+
+INTERRUPTER = """
+import os, random, signal, time
+random.seed(1)
+while True:
+    time.sleep(random.uniform(0.0005, 0.002))
+    os.kill(os.getppid(), signal.SIGUSR1)
+"""
+
+
+def test_interrupts_at_any_moment_leave_the_channel_in_order(monkeypatch):
+    monkeypatch.setattr(_stdio_reader, "_TURN_LOST", 0.05)
+    armed = False
+
+    def interrupt(number, frame):
+        nonlocal armed
+        if armed:
+            armed = False
+            raise Interrupt
+
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    interrupter = subprocess.Popen([sys.executable, "-S", "-c", INTERRUPTER])
+    try:
+        with running(ON_DEMAND) as server:
+            warm_up(server)
+            for n in range(500):
+                with pytest.raises(Interrupt):
+                    armed = True
+                    while True:
+                        server.call("quick", {"n": n})
+                assert server.call("quick", {"n": n}, timeout=5) == {"n": n}
+            assert not server.inbound.reports
+            assert not server.inbound.losses
+    finally:
+        interrupter.kill()
+        interrupter.wait()
+        signal.signal(signal.SIGUSR1, before)
