@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Callable, Optional, Union
-from urllib.parse import urlsplit
 
 import click
 
@@ -147,7 +146,7 @@ def split_target(
 
 
 def _url_target(word: str, headers: Sequence[str]) -> StreamableHTTP:
-    if urlsplit(word).scheme.lower() not in ("http", "https"):
+    if not word.lower().startswith(("http://", "https://")):
         raise click.UsageError(
             f"{word!r} is no http:// or https:// URL; a server that is to be started goes behind --"
         )
