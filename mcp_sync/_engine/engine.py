@@ -128,7 +128,7 @@ class _Opening:
         finally:
             turn.forget_outcome()
         if self._error is not None:
-            raise copy.copy(self._error) from self._error.__cause__
+            raise _copy(self._error) from self._error.__cause__
         assert self._connection is not None
         deadline.touch()  # The server has had its own time to open, and the call has not been sent yet.
         return self._connection
@@ -242,10 +242,8 @@ class Engine:
         try:
             connection = self._open_now(negotiation)
             problem = self._install(connection)
-        except BaseException as error:
+        except BaseException as error:  # Whatever it is, it is raised where somebody waits.
             problem = error
-            if not isinstance(error, Exception):
-                raise
         finally:
             with self._lock:
                 self._opening = None
@@ -438,6 +436,13 @@ class Engine:
             return {key: answers.answer(request, key) for key, request in requests.items()}
         finally:
             deadline.release()
+
+
+def _copy(error: BaseException) -> BaseException:
+    try:
+        return copy.copy(error)
+    except Exception:  # One of another library, that can only be made with arguments of its own.
+        return error
 
 
 def _is_legacy(verdict: Verdict) -> bool:
