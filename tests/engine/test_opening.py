@@ -343,6 +343,27 @@ def test_a_connection_that_dies_as_soon_as_it_stands_is_not_opened_over_and_over
     client.close()
 
 
+class Picky(Exception):
+    """Cannot be copied: it needs more than its message."""
+
+    def __init__(self, words, *, detail):
+        super().__init__(words)
+        self.detail = detail
+
+
+@pytest.mark.parametrize("problem", [Picky("odd", detail=1), ValueError("bad port"), SystemExit(3)], ids=repr)
+def test_what_a_target_raises_reaches_the_caller(problem, caplog):
+    class Target(DuplexTarget):
+        def channel(self, settings):
+            raise problem
+
+    client = Client(Target())
+    for _ in range(2):
+        with pytest.raises(type(problem), match=str(problem)):
+            client.open(timeout=5)
+    client.close()
+
+
 def test_an_opening_that_cannot_get_a_thread_fails_and_blocks_no_later_one(monkeypatch):
     def no_thread(*args):
         raise RuntimeError("can't start new thread")
