@@ -19,9 +19,11 @@ from urllib.parse import urlsplit
 import requests
 from requests.adapters import HTTPAdapter
 from requests.utils import select_proxy
+from urllib3.connection import CertificateError  # type: ignore[attr-defined]
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import HTTPError
 from urllib3.util.proxy import connection_requires_http_tunnel
+from urllib3.util.ssl_ import create_urllib3_context, resolve_cert_reqs
 
 from ._http_connection import BoundedConnection, PlainConnection, TLSConnection
 from ._http_exchange import Exchange
@@ -138,9 +140,28 @@ class PlainPool(_BoundedPool):
 
 
 class TLSPool(_BoundedPool, HTTPSConnectionPool):
-    """For https."""
+    """For https. Its connections share one TLS context, since reading the certificates takes long."""
 
     ConnectionCls = cast(Any, TLSConnection)
+    _context: Optional[ssl.SSLContext] = None
+
+    def _new_conn(self) -> Any:
+        conn: Any = super()._new_conn()
+        if self.proxy is None or self.proxy.scheme != "https":
+            if self._context is None:
+                self._context = _tls_context(conn)
+            conn.ssl_context = self._context
+            conn.ca_certs = conn.ca_cert_dir = conn.cert_file = conn.key_file = None
+        return conn
+
+
+def _tls_context(conn: Any) -> ssl.SSLContext:
+    context = create_urllib3_context(cert_reqs=resolve_cert_reqs(conn.cert_reqs))
+    if conn.ca_certs or conn.ca_cert_dir:
+        context.load_verify_locations(conn.ca_certs, conn.ca_cert_dir)
+    if conn.cert_file:
+        context.load_cert_chain(conn.cert_file, conn.key_file)
+    return context
 
 
 _POOL_CLASSES: dict[str, Any] = {"http": PlainPool, "https": TLSPool}
@@ -209,7 +230,7 @@ class BoundedAdapter(HTTPAdapter):
         exchange.sent = False
         try:
             answer = self._send(request, exchange, self._route(request, verify, cert, proxies))
-        except (OSError, http.client.HTTPException, HTTPError) as error:
+        except (OSError, http.client.HTTPException, HTTPError, CertificateError) as error:
             fault = _translated(error, exchange, request)
             if fault is error:
                 raise
@@ -329,7 +350,7 @@ def _translated(
 ) -> requests.RequestException:
     if isinstance(error, requests.RequestException):
         return error
-    if isinstance(error, ssl.SSLError) or "SSL" in type(error).__name__:
+    if isinstance(error, (ssl.SSLError, CertificateError)) or "SSL" in type(error).__name__:
         return requests.exceptions.SSLError(error, request=request)
     if isinstance(error, socket.timeout):
         kind = requests.ReadTimeout if exchange.sent else requests.ConnectTimeout

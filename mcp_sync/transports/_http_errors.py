@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any, NoReturn, Optional
 
 import requests
+from urllib3.connection import CertificateError  # type: ignore[attr-defined]
 from urllib3.exceptions import HTTPError, NewConnectionError, ProxyError
 
 from ..errors import CallTimeout, ConnectFailed, ConnectionLost, HTTPStatusError, MCPError, UsageError
@@ -94,8 +95,8 @@ def _described(error: BaseException) -> str:
     """Say what the innermost error is, in words that hold neither URL nor header."""
     innermost = list(_chain(error))
     for item in reversed(innermost):
-        if isinstance(item, ssl.SSLCertVerificationError):
-            return f"the certificate was refused: {item.verify_message}"
+        if isinstance(item, (ssl.SSLCertVerificationError, CertificateError)):
+            return f"the certificate was refused: {getattr(item, 'verify_message', item)}"
         if isinstance(item, socket.timeout):
             return "it took too long"
         if isinstance(item, OSError) and item.strerror and not isinstance(item, requests.RequestException):

@@ -155,6 +155,7 @@ class Head(http.client.HTTPResponse):
         """Give up what is left of the body; the connection cannot be used after that."""
         if not self.isclosed():
             self.will_close = True
+            self._close_conn()
         super().close()
 
     def _close_conn(self) -> None:

@@ -28,7 +28,7 @@ from mcp_sync._concurrency.deadline import Deadline
 from mcp_sync.errors import CallCancelled, CallTimeout, ConnectFailed, ConnectionLost
 from mcp_sync.options import Timeouts
 
-SLACK = 0.25  # seconds by which a caller may exceed its timeout
+SLACK = 1.0  # seconds by which a loaded machine may be late
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ def test_a_server_that_drips_is_not_waited_for(
 def test_messages_that_reset_the_silence_keep_a_call_alive(session: Any) -> None:
     def script(turn: Turn) -> None:
         turn.stream()
-        for _ in range(6):
+        for _ in range(8):
             turn.wait(threading_tick())
             turn.chunk(event({"jsonrpc": "2.0", "method": "x"}))
         turn.chunk(event(answer(turn.id, 1)))
@@ -170,7 +170,7 @@ def test_messages_that_reset_the_silence_keep_a_call_alive(session: Any) -> None
     timers: list[threading.Timer] = []
     client = session(script)
     call = client.pending()
-    call.deadline = Deadline(10, silence=0.35)
+    call.deadline = Deadline(10, silence=0.6)
     client.inbound.on_message = lambda _: call.deadline.touch()
     assert client.send(call) == 1
     for timer in timers:
@@ -385,7 +385,7 @@ def test_closing_is_quick_while_the_get_stream_is_idle(
     assert ready.wait(PATIENCE)
     before = time.monotonic()
     client.channel.close(Deadline(5))
-    assert time.monotonic() - before < 1
+    assert time.monotonic() - before < 2
     assert closed.wait(PATIENCE)
     assert not [thread for thread in threading.enumerate() if "get-stream" in thread.name]
 
@@ -404,7 +404,7 @@ def test_closing_is_quick_through_a_proxy(tls: Any, bundle: str) -> None:
             assert ready.wait(PATIENCE)
             before = time.monotonic()
             client.channel.close(Deadline(5))
-            assert time.monotonic() - before < 1
+            assert time.monotonic() - before < 2
         assert tunnel.targets == [f"localhost:{server.port}"]
 
 

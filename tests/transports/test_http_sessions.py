@@ -216,7 +216,7 @@ def test_a_server_that_does_not_answer_delete_delays_close_little(session: Any, 
     client.call("initialize")
     before = time.monotonic()
     client.channel.close(Deadline(PATIENCE))
-    assert time.monotonic() - before < 0.5
+    assert time.monotonic() - before < 1.5
     over.set()
 
 
@@ -259,11 +259,11 @@ def test_cookies_go_with_post_get_and_delete(session: Any) -> None:
     client.channel.configure(LISTENING)
     assert seen.wait(PATIENCE)
     client.channel.await_stream(Deadline(PATIENCE))
-    assert client.call() == "LB=node1; GET=2"
+    assert set(client.call().split("; ")) == {"LB=node1", "GET=2"}
     client.channel.close(Deadline(PATIENCE))
     get, delete = (next(t for t in client.server.turns if t.method == method) for method in ("GET", "DELETE"))
     assert get.headers["cookie"] == "LB=node1"
-    assert delete.headers["cookie"] == "LB=node1; GET=2"
+    assert set(delete.headers["cookie"].split("; ")) == {"LB=node1", "GET=2"}
 
 
 def test_cookies_are_shared_by_threads_and_follow_their_path(session: Any) -> None:

@@ -112,11 +112,11 @@ def test_a_withheld_head_holds_up_neither_calls_nor_closing(session: Any) -> Non
     before = time.monotonic()
     client.channel.configure(LISTENING)
     assert client.call() == 1
-    assert time.monotonic() - before < 1
+    assert time.monotonic() - before < 2
     assert asked.wait(PATIENCE)
     before = time.monotonic()
     client.channel.close(Deadline(PATIENCE))
-    assert time.monotonic() - before < 1
+    assert time.monotonic() - before < 2
 
 
 def test_a_dropped_get_stream_is_opened_again_where_it_ended(session: Any) -> None:
@@ -306,7 +306,7 @@ def test_the_deadline_bounds_the_waiting_for_another_attempt(session: Any) -> No
     before = time.monotonic()
     with pytest.raises(CallTimeout) as caught:
         client.call(timeout=0.3)
-    assert 0.25 < time.monotonic() - before < 0.55
+    assert 0.25 < time.monotonic() - before < 1.5
     assert caught.value.request_sent is True
 
 
@@ -324,7 +324,7 @@ def test_a_call_that_waits_for_another_attempt_can_be_cancelled(session: Any) ->
     thread.start()
     before = time.monotonic()
     client.channel.request(frame_of(call), call)
-    assert time.monotonic() - before < 1
+    assert time.monotonic() - before < 2
     thread.join()
 
 
