@@ -19,7 +19,7 @@ from urllib3.util.wait import wait_for_write
 from .._concurrency.deadline import Deadline
 from ._http_exchange import Aborted, Exchange
 from ._http_response import Head
-from ._http_socket import IN_PROGRESS, SLICE, TimedSocket, keep_alive, timed_socket
+from ._http_socket import IN_PROGRESS, SLICE, NothingSent, TimedSocket, keep_alive
 
 _BUFFER_SIZE = 65536
 # An event stream is often ended just after its answer. To wait for that is quicker than to connect anew.
@@ -36,9 +36,11 @@ class BoundedConnection(_Connection):
 
     Attributes:
         pool: Where it goes when it is free.
+        is_reused: Whether it has served an exchange before the current one.
     """
 
     pool: Any = None
+    is_reused = False
     _exchange: Optional[Exchange] = None
     _bound = Deadline(0)
     _guard: Optional[socket.socket] = None
@@ -64,7 +66,7 @@ class BoundedConnection(_Connection):
         connect()
         self._drop_guard()
         exchange.publish(self.sock)
-        self._timed = timed_socket(self.sock)
+        self._timed = TimedSocket(self.sock)
         self._timed.deadline = exchange.deadline
         self._reader = io.BufferedReader(self._timed, _BUFFER_SIZE)
 
@@ -103,6 +105,7 @@ class BoundedConnection(_Connection):
         if timed is None or not self._finish_last(timed, exchange) or not timed.is_silent():
             return False
         self._exchange = exchange
+        self.is_reused = True
         timed.deadline = exchange.deadline
         exchange.publish(self.sock)
         return True
@@ -129,13 +132,19 @@ class BoundedConnection(_Connection):
         """Send a request, headers and body at once.
 
         Raises:
-            NothingSent: The connection is dead and took nothing.
+            NothingSent: The connection has died since it was used last, and took nothing.
             OSError: It failed, or not all was taken in time.
         """
         assert self._exchange is not None
         assert self._timed is not None
         self._exchange.mark_sent()
-        self._timed.write_all(data)
+        try:
+            self._timed.write_all(data)
+        except NothingSent:
+            if self.is_reused:
+                raise
+        except BrokenPipeError:
+            pass  # The server may have refused the request before it had read all of it.
 
     def receive(self, method: Optional[str]) -> Head:
         """Read the head of the response."""

@@ -62,6 +62,9 @@ def translated(error: Exception, exchange: Exchange, doing: str, peer: str) -> E
         return UsageError(f"{doing}: a header cannot be sent: it holds a line end or is not Latin-1")
     if isinstance(error, requests.exceptions.InvalidSchema) and "SOCKS" in str(error):
         return UsageError(f"{doing}: a SOCKS proxy needs the package PySocks")
+    if exchange.aborted:
+        text = f"{doing}: the connection to {peer} was closed on this side"
+        return ConnectionLost(text, request_sent=exchange.sent)
     if exchange.deadline.expired:
         return timed_out(exchange, doing, peer)
     cause = _described(error)

@@ -25,8 +25,8 @@ from urllib3.response import HTTPResponse
 if TYPE_CHECKING:
     from ._http_connection import BoundedConnection
 
-_STATUS_LINE = re.compile(r"HTTP/1\.([01]) ([1-5][0-9][0-9])(?: (.*))?")
-_ODD = re.compile(rb"\r(?!\n)|(?<!\r)\n|\n[ \t]")
+# HTTP/1.0, interim responses and whatever else are left to http.client.
+_STATUS_LINE = re.compile(r"HTTP/1\.1 ([2-5][0-9][0-9])(?: (.*))?")
 # What has more is left to http.client, and to its limits.
 _MOST_HEADERS = 100
 _SWITCHING_PROTOCOLS = 101
@@ -37,21 +37,20 @@ class Headers(CaseInsensitiveDict):  # type: ignore[type-arg]
 
     _store: dict[str, tuple[str, str]]
 
+    @classmethod
+    def of(cls, pairs: dict[str, tuple[str, str]]) -> Headers:
+        """Make headers of names and values by the names in lower case; the dict is not copied."""
+        headers = cls.__new__(cls)
+        headers._store = pairs
+        return headers
+
     def copy(self) -> Headers:
         """Return an independent copy."""
-        twin = Headers()
-        twin._store = self._store.copy()
-        return twin
+        return self.of(self._store.copy())
 
     def pairs(self) -> Iterable[tuple[str, str]]:
         """Return names and values, to iterate over."""
         return self._store.values()
-
-    def add(self, name: str, value: str) -> None:
-        """Set a header, or join the value to the one that is there."""
-        key = name.lower()
-        present = self._store.get(key)
-        self._store[key] = (name, value if present is None else f"{present[1]}, {value}")
 
 
 class Head(http.client.HTTPResponse):
@@ -66,74 +65,84 @@ class Head(http.client.HTTPResponse):
     """
 
     fields: Headers
+    _message: Any
+    _pairs: Any
 
     def __init__(self, reader: io.BufferedReader, method: Optional[str]) -> None:
         # Not the parent's, which would make another file of the socket.
         self.fp = reader
         self.debuglevel = 0
         self._method = method
-        self.headers = self.msg = None  # type: ignore[assignment]
+        self.msg = None
 
     def begin(self) -> None:
         """Read up to the empty line behind the headers. Interim responses are passed over."""
         while not self._begin_usual():
             super().begin()
             if self.status < 200 and self.status != _SWITCHING_PROTOCOLS:
-                self.headers = None  # type: ignore[assignment]
+                self.headers = None
                 continue
-            self.fields = Headers()
-            for name, value in self.headers.items():
-                self.fields.add(name, value)
+            self.fields = Headers.of(_by_name(self.headers.items()))
             return
 
     def _begin_usual(self) -> bool:
         """Read a head that has arrived as a whole and has nothing odd about it, or nothing at all."""
-        assert self.fp is not None
         buffered = self.fp.peek(1)
         end = buffered.find(b"\r\n\r\n")
-        if end < 0 or _ODD.search(buffered, 0, end):
+        head = buffered[:end]
+        count = head.count(b"\r\n")
+        if end < 0 or count > _MOST_HEADERS or head.count(b"\n") != count or head.count(b"\r") != count:
             return False
-        first, *lines = buffered[:end].decode("iso-8859-1").split("\r\n")
+        first, *lines = head.decode("iso-8859-1").split("\r\n")
         status_line = _STATUS_LINE.fullmatch(first)
-        if status_line is None or len(lines) > _MOST_HEADERS:
+        pairs = [_split(line) for line in lines]
+        if status_line is None or None in pairs:
             return False
-        fields = Headers()
-        for line in lines:
-            name, colon, value = line.partition(":")
-            if not colon or not name or name[-1] in " \t":
-                return False
-            fields.add(name, value.strip(" \t"))
-        status = int(status_line[2])
-        if status < 200 or not self._frame(fields, status, status_line[1]):
+        fields = _by_name(pairs)
+        status = int(status_line[1])
+        if not self._frame(fields, status):
             return False
         self.fp.read(end + 4)
         self.code = self.status = status
-        self.reason = (status_line[3] or "").strip()
-        self.fields = fields
-        self.headers = self.msg = _message(lines)
+        self.reason = (status_line[2] or "").strip()
+        self.fields = Headers.of(fields)
+        self._message = None
+        self._pairs = pairs
         return True
 
-    def _frame(self, fields: Headers, status: int, minor: str) -> bool:
+    def _frame(self, fields: dict[str, tuple[str, str]], status: int) -> bool:
         """Find out where the body ends, as http.client does, or return ``False`` if that takes thought."""
-        coding = fields.get("transfer-encoding")
-        length = fields.get("content-length")
-        connection = fields.get("connection")
-        if coding is not None and (coding.lower() != "chunked" or length is not None):
+        coding = fields["transfer-encoding"][1].lower() if "transfer-encoding" in fields else ""
+        length = fields["content-length"][1] if "content-length" in fields else ""
+        connection = fields["connection"][1].lower() if "connection" in fields else ""
+        if coding not in ("", "chunked") or connection not in ("", "close", "keep-alive"):
             return False
-        if length is not None and not (length.isascii() and length.isdigit()):
-            return False
-        if minor == "0" or (connection is not None and connection.lower() not in ("close", "keep-alive")):
+        if length and (coding or not length.isdigit() or not length.isascii()):
             return False
         self.version = 11
-        self.chunked = coding is not None
+        self.chunked = bool(coding)
         self.chunk_left = None
-        self.length = 0 if status in (204, 304) or self._method == "HEAD" else None
-        if self.length is None and length is not None:
-            self.length = int(length)
-        self.will_close = connection == "close" or (connection is not None and connection.lower() == "close")
-        if not self.chunked and self.length is None:
-            self.will_close = True
+        self.length = int(length) if length else None
+        if status in (204, 304) or self._method == "HEAD":
+            self.length = 0
+        self.will_close = connection == "close" or (not coding and self.length is None)
         return True
+
+    @property
+    def msg(self) -> Any:
+        """The headers as a message of the email package."""
+        if self._message is None and self._pairs is not None:
+            self._message = http.client.HTTPMessage()
+            for name, value in self._pairs:
+                self._message.set_raw(name, value)
+        return self._message
+
+    @msg.setter
+    def msg(self, message: Any) -> None:
+        self._message = message
+        self._pairs = None
+
+    headers = msg
 
     def read1(self, n: int = -1) -> bytes:
         """Read what is at hand, or wait for some of it; ``b""`` at the end of the body.
@@ -162,12 +171,21 @@ class Head(http.client.HTTPResponse):
         self.fp = None  # type: ignore[assignment]
 
 
-def _message(lines: list[str]) -> http.client.HTTPMessage:
-    message = http.client.HTTPMessage()
-    for line in lines:
-        name, _, value = line.partition(":")
-        message.set_raw(name, value.strip(" \t"))
-    return message
+def _split(line: str) -> Optional[tuple[str, str]]:
+    """Split a line of the head, or return ``None`` if it is an odd one: folded, or without a name."""
+    name, colon, value = line.partition(":")
+    if not colon or not name or name[0] in " \t" or name[-1] in " \t":
+        return None
+    return name, value.strip(" \t")
+
+
+def _by_name(pairs: Iterable[Any]) -> dict[str, tuple[str, str]]:
+    """Collect headers by their names in lower case; the values of several with one name are joined."""
+    found: dict[str, tuple[str, str]] = {}
+    for name, value in pairs:
+        key = name.lower()
+        found[key] = (name, f"{found[key][1]}, {value}") if key in found else (name, value)
+    return found
 
 
 class Answer(requests.Response):

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import _socket
 import errno
 import io
 import socket
 import ssl
-import struct
-import sys
 from typing import Any, Optional, cast
 
-from urllib3.util.wait import wait_for_read, wait_for_write
+from urllib3.util.wait import wait_for_read
 
 from .._concurrency.deadline import Deadline
 
@@ -21,8 +18,6 @@ _WSAEWOULDBLOCK = 10035
 IN_PROGRESS = (errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY, errno.EINTR, _WSAEWOULDBLOCK)
 _DISCONNECTED = (errno.EPIPE, errno.ECONNRESET, errno.ECONNABORTED, errno.ENOTCONN, errno.ESHUTDOWN)
 _NOT_NOW = (socket.timeout, BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
-_DONTWAIT = getattr(socket, "MSG_DONTWAIT", 0)
-_KERNEL_TIMEOUTS = sys.platform == "linux" and struct.calcsize("ll") == 16
 
 
 class NothingSent(OSError):
@@ -59,7 +54,7 @@ class TimedSocket(io.RawIOBase):
         self._lower_timeout()
         while True:
             try:
-                return self._receive(buffer)
+                return cast(int, self._sock.recv_into(buffer))
             except _NOT_NOW:
                 self._raise_timeout()
 
@@ -74,9 +69,9 @@ class TimedSocket(io.RawIOBase):
         self._lower_timeout()
         while view:
             try:
-                view = view[self._send(view) :]
+                view = view[self._sock.send(view) :]
             except _NOT_NOW:
-                self._await_room()
+                self._raise_timeout()
             except OSError as error:
                 # Under TLS some bytes may have left all the same.
                 if len(view) == len(data) and self._is_plain and error.errno in _DISCONNECTED:
@@ -85,7 +80,8 @@ class TimedSocket(io.RawIOBase):
 
     def is_silent(self) -> bool:
         """Whether nothing has arrived, not even the end of the stream."""
-        return not wait_for_read(self._sock, timeout=0.0)
+        has_pending = isinstance(self._sock, ssl.SSLSocket) and self._sock.pending()
+        return not has_pending and not wait_for_read(self._sock, timeout=0.0)
 
     def _lower_timeout(self) -> None:
         # A timeout that is too short costs one wakeup; setting it each time would cost more. So here it is
@@ -102,57 +98,9 @@ class TimedSocket(io.RawIOBase):
             raise socket.timeout("the deadline has passed")
         self._arm(left)
 
-    def _receive(self, buffer: Any) -> int:
-        return cast(int, self._sock.recv_into(buffer))
-
-    def _send(self, view: memoryview) -> int:
-        return cast(int, self._sock.send(view))
-
-    def _await_room(self) -> None:
-        self._raise_timeout()  # The socket itself waits, with a timeout.
-
     def _arm(self, seconds: Optional[float]) -> None:
         self._armed = seconds
         self._sock.settimeout(seconds)
-
-
-class KernelTimedSocket(TimedSocket):
-    """The same for plain TCP on Linux, with the kernel's timeout on a blocking socket.
-
-    With a timeout of its own Python polls before each ``recv`` and ``send``, and gives up the GIL once more
-    for that: beside a busy thread each time may cost 5 ms.
-    """
-
-    def __init__(self, sock: socket.socket) -> None:
-        super().__init__(sock)
-        sock.settimeout(None)
-        self._armed = None
-
-    def _receive(self, buffer: Any) -> int:
-        return cast(int, self._sock.recv_into(buffer, 0, _DONTWAIT if self._armed == 0.0 else 0))
-
-    def _send(self, view: memoryview) -> int:
-        return cast(int, self._sock.send(view, _DONTWAIT))
-
-    def _await_room(self) -> None:
-        assert self.deadline is not None
-        if not wait_for_write(self._sock, self.deadline.remaining()) and self.deadline.expired:
-            raise socket.timeout("the deadline has passed")
-
-    def _arm(self, seconds: Optional[float]) -> None:
-        self._armed = seconds
-        # A kernel timeout of zero is none at all; for "at once" there is a flag.
-        microseconds = 0 if seconds is None else max(1, int(seconds * 1e6))
-        timeval = struct.pack("ll", *divmod(microseconds, 1_000_000))
-        self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, timeval)
-
-
-def timed_socket(sock: Any) -> TimedSocket:
-    """Wrap a connected socket in the class that suits it."""
-    # The sockets of gevent are no instances of the built-in class, and wait in their own way.
-    if _KERNEL_TIMEOUTS and isinstance(sock, _socket.socket) and not isinstance(sock, ssl.SSLSocket):
-        return KernelTimedSocket(cast(socket.socket, sock))
-    return TimedSocket(sock)
 
 
 def keep_alive(sock: socket.socket) -> None:

@@ -146,7 +146,7 @@ class DirectSender(Sender):
             fields["Content-Length"] = str(len(body))
         if self._has_cookies:
             request.prepare_cookies(self._cookies.copy())
-        if settings.auth is not None and "authorization" not in headers:
+        if settings.auth is not None and not any(name.lower() == "authorization" for name in headers):
             if request._cookies is None:  # type: ignore[attr-defined]
                 request._cookies = RequestsCookieJar()  # type: ignore[attr-defined]
             request.prepare_auth(settings.auth, url)

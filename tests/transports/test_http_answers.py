@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import socket
+import sys
 import threading
 import zlib
 from collections.abc import Iterator
@@ -14,7 +16,9 @@ from http_server import (
     LEGACY,
     Turn,
     answer,
+    connected,
     event,
+    frame_of,
     gzipped,
     in_thread,
     serving,
@@ -313,6 +317,25 @@ def test_the_body_of_a_failure_that_never_ends_is_not_waited_for(session: Any, m
     finally:
         over.set()
     assert caught.value.body_excerpt == "overloaded"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the reset may take the answer with it")
+def test_a_refusal_before_the_request_was_read_is_seen() -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(1)
+
+        def refuse() -> None:
+            sock, _ = listener.accept()
+            sock.sendall(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            sock.shutdown(socket.SHUT_WR)
+            sock.close()
+
+        with in_thread(refuse), connected(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp") as client:
+            call = client.pending(timeout=5)
+            with pytest.raises(HTTPStatusError) as caught:
+                client.channel.request(frame_of(call)._replace(body=b" " * 30_000_000), call)
+            assert caught.value.status == 413
 
 
 # --- event streams ---------------------------------------------------------------------------------------

@@ -99,6 +99,7 @@ def test_authorization_is_sent_as_given(session: Any, options: Any, expected: An
 def test_a_header_of_one_call_wins_over_those_of_all(session: Any) -> None:
     client = session(echo, auth=Bearer(), headers={"X-A": "1", "X-B": "1"})
     assert client.call(headers={"authorization": "Bearer C", "x-a": "2"}) == "Bearer C"
+    assert client.call(headers={"Authorization": "Bearer D"}) == "Bearer D"
     turn = client.server.turns[0]
     assert (turn.headers["x-a"], turn.headers["x-b"]) == ("2", "1")
     assert client.call() == "Bearer H"
