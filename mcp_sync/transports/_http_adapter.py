@@ -76,6 +76,7 @@ class _BoundedPool(HTTPConnectionPool):
                 conn = self._idle().get()
             except queue.Empty:
                 break
+            conn.pool = self
             try:
                 if conn.reuse(exchange):
                     return cast(BoundedConnection, conn)
@@ -115,6 +116,8 @@ class _BoundedPool(HTTPConnectionPool):
         if not conn.give_back() or idle is None:
             conn.close()
             return
+        # urllib3 keeps the queue alive until the pool is collected; it must not lead back to the pool.
+        conn.pool = None
         idle.put(conn)
         if self.pool is None:  # Closed meanwhile, maybe before the connection was in.
             _close_all(cast(Any, idle))
@@ -312,7 +315,11 @@ def _host(url: str) -> str:
 
 
 def _serialized(request: requests.PreparedRequest, route: _Route) -> bytes:
-    headers = request.headers
+    headers, body = request.headers, _body(request.body)
+    if "transfer-encoding" in headers:  # A hook's own request with a body that it generates.
+        headers = headers.copy()
+        del headers["transfer-encoding"]
+        headers["Content-Length"] = str(len(body))
     pairs = headers.pairs() if isinstance(headers, Headers) else headers.items()
     lines = [f"{request.method} {route.start}"]
     if "host" not in headers:
@@ -326,7 +333,7 @@ def _serialized(request: requests.PreparedRequest, route: _Route) -> bytes:
     head = "\r\n".join(lines)
     if head.count("\n") != count or head.count("\r") != count:
         raise requests.exceptions.InvalidHeader("a header holds a line end")
-    return head.encode("iso-8859-1") + _body(request.body)
+    return head.encode("iso-8859-1") + body
 
 
 def _text(value: Any) -> str:

@@ -35,7 +35,7 @@ class BoundedConnection(_Connection):
     """What our connections add to those of urllib3. One thread uses a connection at a time.
 
     Attributes:
-        pool: Where it goes when it is free.
+        pool: Where it goes when it is free; ``None`` while it is there.
         is_reused: Whether it has served an exchange before the current one.
     """
 

@@ -69,6 +69,7 @@ def translated(error: Exception, exchange: Exchange, doing: str, peer: str) -> E
         return timed_out(exchange, doing, peer)
     cause = _described(error)
     if not exchange.sent or (exchange.session and any(isinstance(e, _CONNECTING) for e in _chain(error))):
+        exchange.unmark_sent()
         return ConnectFailed(f"{doing}: no connection to {peer}: {cause}", request_sent=False)
     return ConnectionLost(f"{doing}: the connection to {peer} broke: {cause}", request_sent=True)
 

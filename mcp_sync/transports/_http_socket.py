@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import os
 import socket
 import ssl
 from typing import Any, Optional, cast
@@ -17,6 +18,8 @@ SLICE = 0.1
 _WSAEWOULDBLOCK = 10035
 IN_PROGRESS = (errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY, errno.EINTR, _WSAEWOULDBLOCK)
 _DISCONNECTED = (errno.EPIPE, errno.ECONNRESET, errno.ECONNABORTED, errno.ENOTCONN, errno.ESHUTDOWN)
+# On Windows Ctrl-C does not interrupt a wait, so each is cut into slices.
+_LONGEST = SLICE if os.name == "nt" else None
 _NOT_NOW = (socket.timeout, BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
@@ -37,6 +40,8 @@ class TimedSocket(io.RawIOBase):
         self._sock = sock
         self.deadline: Optional[Deadline] = None
         self._armed: Optional[float] = sock.gettimeout()
+        if _LONGEST is not None:
+            self._arm(_LONGEST)
         self._is_plain = isinstance(sock, socket.socket) and not isinstance(sock, ssl.SSLSocket)
 
     def readable(self) -> bool:
@@ -99,6 +104,8 @@ class TimedSocket(io.RawIOBase):
         self._arm(left)
 
     def _arm(self, seconds: Optional[float]) -> None:
+        if _LONGEST is not None and (seconds is None or seconds > _LONGEST):
+            seconds = _LONGEST
         self._armed = seconds
         self._sock.settimeout(seconds)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import select
 import socket
 import ssl
 import struct
@@ -240,6 +241,42 @@ class ScriptedServer:
         while len(rest) < length:
             rest += sock.recv(65536)
         return Turn(self, sock, head, rest[:length]), rest[length:]
+
+
+class Tunnel(ScriptedServer):
+    """A proxy that knows CONNECT and passes bytes on.
+
+    Attributes:
+        targets: Where connections were wanted to.
+    """
+
+    def __init__(self, tls: Optional[ssl.SSLContext] = None) -> None:
+        super().__init__(self._connect, tls)
+        self.targets: list[str] = []
+
+    def _connect(self, turn: Turn) -> None:
+        assert turn.method == "CONNECT"
+        self.targets.append(turn.path)
+        host, _, port = turn.path.rpartition(":")
+        with socket.create_connection((host, int(port))) as upstream:
+            turn.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            self.pass_on(turn.sock, upstream)
+
+    @staticmethod
+    def pass_on(one: socket.socket, other: socket.socket) -> None:
+        """Pass bytes on in both directions until either side ends. One thread, because TLS needs that."""
+        peers = {one: other, other: one}
+        while True:
+            pending = isinstance(one, ssl.SSLSocket) and one.pending()
+            ready = [one] if pending else select.select(list(peers), [], [])[0]
+            for sock in ready:
+                try:
+                    data = sock.recv(65536)
+                    peers[sock].sendall(data)
+                except OSError:
+                    return
+                if not data:
+                    return
 
 
 def shut(sock: socket.socket) -> None:

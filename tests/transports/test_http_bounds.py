@@ -15,6 +15,7 @@ from http_server import (
     LISTENING,
     PATIENCE,
     ScriptedServer,
+    Tunnel,
     Turn,
     answer,
     connected,
@@ -426,36 +427,3 @@ def test_a_closed_channel_refuses_calls(session: Any) -> None:
     assert caught.value.request_sent is False
     with pytest.raises(ConnectionLost):
         client.notify()
-
-
-class Tunnel(ScriptedServer):
-    """A proxy that knows CONNECT and passes bytes on."""
-
-    def __init__(self) -> None:
-        super().__init__(self._connect)
-        self.targets: list[str] = []
-
-    def _connect(self, turn: Turn) -> None:
-        assert turn.method == "CONNECT"
-        self.targets.append(turn.path)
-        host, _, port = turn.path.rpartition(":")
-        with socket.create_connection((host, int(port))) as upstream:
-            turn.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-            back = threading.Thread(target=self._pump, args=(upstream, turn.sock))
-            back.start()
-            self._pump(turn.sock, upstream)
-            back.join()
-
-    @staticmethod
-    def _pump(source: socket.socket, sink: socket.socket) -> None:
-        try:
-            while data := source.recv(65536):
-                sink.sendall(data)
-        except OSError:
-            pass
-        finally:
-            for sock in (source, sink):
-                try:
-                    sock.shutdown(socket.SHUT_RDWR)
-                except OSError:
-                    pass

@@ -12,10 +12,24 @@ from typing import Any, Callable
 
 import pytest
 import trustme
-from http_server import PATIENCE, Turn, answer, connected, event, serving
+from http_server import (
+    MODERN,
+    PATIENCE,
+    Client,
+    ScriptedServer,
+    Tunnel,
+    Turn,
+    answer,
+    connected,
+    event,
+    serving,
+)
 
 from mcp_sync._concurrency.deadline import Deadline
 from mcp_sync.errors import ConnectFailed, ConnectionLost
+from mcp_sync.options import Limits, Retry, Timeouts
+from mcp_sync.transports import StreamableHTTP
+from mcp_sync.transports._base import Settings
 
 
 @pytest.fixture
@@ -274,3 +288,76 @@ def test_calls_leave_nothing_to_the_garbage_collector(session: Any, kind: str) -
         assert gc.collect() < 20
     finally:
         gc.enable()
+
+
+def test_a_forgotten_channel_closes_its_connections() -> None:
+    closed = threading.Event()
+
+    def script(turn: Turn) -> None:
+        turn.result(1)
+        if turn.wait_for_close():
+            closed.set()
+
+    with ScriptedServer(script) as server:
+        client = Client(StreamableHTTP(server.url), MODERN, Settings("test", Timeouts(), Limits(), Retry()))
+        assert client.call() == 1
+        del client
+        gc.collect()
+        assert closed.wait(PATIENCE)
+
+
+# --- SOCKS -----------------------------------------------------------------------------------------------
+
+
+class SocksServer(Tunnel):
+    """A proxy that speaks SOCKS5, without authorization."""
+
+    def _serve(self, raw: socket.socket, connection: int) -> None:
+        with raw:
+            reader = raw.makefile("rb")
+            assert reader.read(1) == b"\x05"
+            reader.read(reader.read(1)[0])
+            raw.sendall(b"\x05\x00")
+            _, command, _, kind = reader.read(4)
+            assert (command, kind) == (1, 3), "the name is resolved by the proxy"
+            name = reader.read(reader.read(1)[0]).decode()
+            port = int.from_bytes(reader.read(2), "big")
+            self.targets.append(f"{name}:{port}")
+            with socket.create_connection((name, port)) as upstream:
+                raw.sendall(b"\x05\x00\x00\x01\x00\x00\x00\x00\x00\x00")
+                self.pass_on(raw, upstream)
+            reader.close()
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_a_socks_proxy_is_used(authority: Any, bundle: str, secure: bool) -> None:
+    pytest.importorskip("socks")
+    tls = server_tls(authority, "localhost") if secure else None
+    with ScriptedServer(lambda turn: turn.result(turn.number), tls=tls) as server, SocksServer() as proxy:
+        url = server.url.replace("127.0.0.1", "localhost")
+        address = f"socks5h://127.0.0.1:{proxy.port}"
+        with connected(url, proxies={"http": address, "https": address}, verify=bundle) as client:
+            assert [client.call(), client.call()] == [0, 1]
+        assert proxy.targets == [f"localhost:{server.port}"]
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_a_tunnel_is_used_and_kept(authority: Any, bundle: str, secure: bool) -> None:
+    tls = server_tls(authority, "localhost")
+    proxy_tls = server_tls(authority, "localhost") if secure else None
+    with ScriptedServer(lambda turn: turn.result(turn.number), tls=tls) as server, Tunnel(proxy_tls) as proxy:
+        address = f"{'https' if secure else 'http'}://u:p@localhost:{proxy.port}"
+        with connected(server.url, proxies={"https": address}, verify=bundle) as client:
+            assert [client.call(), client.call()] == [0, 1]
+        assert proxy.targets == [f"localhost:{server.port}"]
+        assert proxy.turns[0].headers["proxy-authorization"].startswith("Basic ")
+    assert "authorization" not in proxy.turns[0].headers
+
+
+def test_a_proxy_that_refuses_is_a_failed_connection() -> None:
+    with ScriptedServer(lambda turn: turn.reply(407, b"who?")) as proxy:
+        proxies = {"https": f"http://127.0.0.1:{proxy.port}"}
+        with connected("https://mcp.invalid/mcp", proxies=proxies) as client:
+            with pytest.raises(ConnectFailed, match="407") as caught:
+                client.call()
+            assert caught.value.request_sent is False
