@@ -8,10 +8,8 @@ up once for each URL, headers and body leave in one write, and connections are k
 from __future__ import annotations
 
 import http.client
-import queue
 import socket
 import ssl
-from collections import deque
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Optional, Union, cast
 from urllib.parse import urlsplit
@@ -20,13 +18,11 @@ import requests
 from requests.adapters import HTTPAdapter
 from requests.utils import select_proxy
 from urllib3.connection import CertificateError  # type: ignore[attr-defined]
-from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import HTTPError
 from urllib3.util.proxy import connection_requires_http_tunnel
-from urllib3.util.ssl_ import create_urllib3_context, resolve_cert_reqs
 
-from ._http_connection import BoundedConnection, PlainConnection, TLSConnection
 from ._http_exchange import Exchange
+from ._http_pool import POOL_CLASSES, BoundedPool
 from ._http_response import Answer, Headers
 from ._http_socket import NothingSent
 from ._http_target import DEFAULT_PORTS
@@ -34,154 +30,18 @@ from ._http_target import DEFAULT_PORTS
 _ROUTES_KEPT = 32
 
 
-class IdleConnections:
-    """The queue of a pool: last in, first out, without lock and bound.
-
-    It grows to as many connections as callers needed at a time, and drops none.
-    """
-
-    def __init__(self, maxsize: int = 0) -> None:
-        self._items: deque[Any] = deque()
-
-    def get(self, block: bool = True, timeout: Optional[float] = None) -> Any:
-        """Take the connection that was used last.
-
-        Raises:
-            queue.Empty: There is none. It never blocks.
-        """
-        try:
-            return self._items.pop()
-        except IndexError:
-            raise queue.Empty from None
-
-    def put(self, item: Any, block: bool = True, timeout: Optional[float] = None) -> None:
-        """Keep a connection. The placeholders of urllib3 are left out."""
-        if item is not None:
-            self._items.append(item)
-
-    def qsize(self) -> int:
-        """Return how many there are."""
-        return len(self._items)
-
-
-class _BoundedPool(HTTPConnectionPool):
-    """Hands out connections that are bound to an exchange."""
-
-    QueueCls = cast(Any, IdleConnections)
-
-    def acquire(self, exchange: Exchange, tunnel: bool, fresh: bool = False) -> BoundedConnection:
-        """Return a connected connection, bound to the exchange."""
-        while not fresh:
-            try:
-                conn = self._idle().get()
-            except queue.Empty:
-                break
-            conn.pool = self
-            try:
-                if conn.reuse(exchange):
-                    return cast(BoundedConnection, conn)
-            except BaseException:
-                conn.close()
-                raise
-            conn.close()
-        return self._open(exchange, tunnel)
-
-    def _idle(self) -> IdleConnections:
-        if self.pool is None:
-            raise ConnectionError("the pool is closed")
-        return cast(IdleConnections, self.pool)
-
-    def _open(self, exchange: Exchange, tunnel: bool) -> BoundedConnection:
-        conn = cast(Any, self._new_conn())
-        conn.pool = self
-        try:
-            conn.open(exchange, lambda: self._connect(conn, tunnel))
-        except BaseException:
-            conn.close()
-            raise
-        return cast(BoundedConnection, conn)
-
-    def _connect(self, conn: Any, tunnel: bool) -> None:
-        if tunnel:
-            self._prepare_proxy(conn)
-        self._validate_conn(conn)
-        if conn.sock is None:
-            conn.connect()
-
-    def _put_conn(self, conn: Any) -> None:
-        """Take a connection back, or close it where it cannot be used any more."""
-        idle = self.pool
-        if conn is None:
-            return
-        if not conn.give_back() or idle is None:
-            conn.close()
-            return
-        # urllib3 keeps the queue alive until the pool is collected; it must not lead back to the pool.
-        conn.pool = None
-        idle.put(conn)
-        if self.pool is None:  # Closed meanwhile, maybe before the connection was in.
-            _close_all(cast(Any, idle))
-
-    def close_idle(self) -> None:
-        """Close the connections that nobody uses."""
-        if self.pool is not None:
-            _close_all(cast(Any, self.pool))
-
-
-def _close_all(idle: IdleConnections) -> None:
-    while True:
-        try:
-            idle.get().close()
-        except queue.Empty:
-            return
-
-
-class PlainPool(_BoundedPool):
-    """For http."""
-
-    ConnectionCls = cast(Any, PlainConnection)
-
-
-class TLSPool(_BoundedPool, HTTPSConnectionPool):
-    """For https. Its connections share one TLS context, since reading the certificates takes long."""
-
-    ConnectionCls = cast(Any, TLSConnection)
-    _context: Optional[ssl.SSLContext] = None
-
-    def _new_conn(self) -> Any:
-        conn: Any = super()._new_conn()
-        if self.proxy is None or self.proxy.scheme != "https":
-            if self._context is None:
-                self._context = _tls_context(conn)
-            conn.ssl_context = self._context
-            conn.ca_certs = conn.ca_cert_dir = conn.cert_file = conn.key_file = None
-        return conn
-
-
-def _tls_context(conn: Any) -> ssl.SSLContext:
-    context = create_urllib3_context(cert_reqs=resolve_cert_reqs(conn.cert_reqs))
-    if conn.ca_certs or conn.ca_cert_dir:
-        context.load_verify_locations(conn.ca_certs, conn.ca_cert_dir)
-    if conn.cert_file:
-        context.load_cert_chain(conn.cert_file, conn.key_file)
-    return context
-
-
-_POOL_CLASSES: dict[str, Any] = {"http": PlainPool, "https": TLSPool}
-
-
 def _pool_classes(proxy: str) -> dict[str, Any]:
     if not proxy.lower().startswith("socks"):
-        return _POOL_CLASSES
-    from ._http_socks import POOL_CLASSES
+        return POOL_CLASSES
+    from ._http_socks import SOCKS_POOL_CLASSES
 
-    return POOL_CLASSES
+    return SOCKS_POOL_CLASSES
 
 
 class _Route(NamedTuple):
     """How requests for a URL travel."""
 
-    pool: _BoundedPool
+    pool: BoundedPool
     tunnel: bool
     start: str
     host: str
@@ -202,14 +62,13 @@ class BoundedAdapter(HTTPAdapter):
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         """Make the manager of our pools."""
         super().init_poolmanager(*args, **kwargs)
-        self.poolmanager.pool_classes_by_scheme = cast(Any, _POOL_CLASSES)
+        self.poolmanager.pool_classes_by_scheme = cast(Any, POOL_CLASSES)
 
     def proxy_manager_for(self, proxy: str, **proxy_kwargs: Any) -> Any:
         """Return the manager of our pools that lead through a proxy."""
-        is_new = proxy not in self.proxy_manager
         manager = super().proxy_manager_for(proxy, **proxy_kwargs)
-        if is_new:
-            manager.pool_classes_by_scheme = _pool_classes(proxy)
+        # Each time: the thread that made the manager may not have come so far yet.
+        manager.pool_classes_by_scheme = _pool_classes(proxy)
         return manager
 
     def send(
@@ -270,8 +129,7 @@ class BoundedAdapter(HTTPAdapter):
         route = self._find_route(request, verify, cert, proxies)
         if len(self._routes) >= _ROUTES_KEPT:
             self._routes.clear()
-        self._routes[key] = route
-        return route
+        return self._routes.setdefault(key, route)
 
     def _find_route(self, request: requests.PreparedRequest, verify: Any, cert: Any, proxies: Any) -> _Route:
         if hasattr(self, "get_connection_with_tls_context"):

@@ -114,7 +114,7 @@ class Inflater:
             InvalidMessage: The coding is another one.
         """
         if self._coding not in self.CODINGS:
-            raise InvalidMessage(f"the body has the Content-Encoding {self._coding[:40]!r}, not asked for")
+            raise InvalidMessage(f"the body has the Content-Encoding {self._coding[:40]!r}, unknown here")
         while True:
             data = self._rest or read()
             self._rest = b""

@@ -31,12 +31,14 @@ class Ended(NamedTuple):
         retry: The milliseconds before it may be taken up again, if the server named them.
         events: How many events it brought.
         fault: What broke it, ``None`` for an orderly end.
+        is_final: Whether it is of no use to ask for the rest.
     """
 
     last_id: str
     retry: Optional[int]
     events: int
     fault: Optional[Exception]
+    is_final: bool = False
 
 
 class Intake:

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 from urllib3.contrib.socks import SOCKSConnection, SOCKSHTTPSConnection
 
-from ._http_adapter import PlainPool, TLSPool
 from ._http_connection import BoundedConnection, GuardedConnection
+from ._http_pool import PlainPool, TLSPool
 
 
 class _PlainConnection(BoundedConnection, SOCKSConnection):
@@ -29,4 +29,4 @@ class _TLSPool(TLSPool):
     ConnectionCls = cast(Any, _TLSConnection)
 
 
-POOL_CLASSES = {"http": _PlainPool, "https": _TLSPool}
+SOCKS_POOL_CLASSES = {"http": _PlainPool, "https": _TLSPool}

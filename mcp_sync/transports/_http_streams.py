@@ -53,30 +53,34 @@ class Resumption:
             CallTimeout: The call's deadline passed.
         """
         failures = 0
-        last_id, delay, fault = ended.last_id, ended.retry, ended.fault
         while failures < self._retry.resume:
-            if self._wait(call, exchange, delay):
+            if self._wait(call, exchange, ended.retry):
                 return
-            try:
-                outcome = self._attempt(call, exchange, last_id, as_answer=False)
-            except HTTPStatusError as error:
-                fault = error
-                if 400 <= error.status < 500 and error.status not in _TRY_AGAIN:
-                    break
-                failures += 1
-                continue
-            except FOREIGN as error:
-                if isinstance(error, MCPError) or exchange.aborted or exchange.deadline.expired:
-                    raise
-                fault = error
-                failures += 1
-                continue
+            outcome = self._attempt_again(call, exchange, ended)
             if outcome is None:
                 return
             failures = 0 if outcome.events else failures + 1
-            last_id, fault = outcome.last_id or last_id, outcome.fault
-            delay = outcome.retry if outcome.retry is not None else delay
-        raise unanswered(call.method, self._peer) from fault
+            ended = outcome
+            if ended.is_final:
+                break
+        raise unanswered(call.method, self._peer) from ended.fault
+
+    def _attempt_again(self, call: PendingCall, exchange: Exchange, ended: Ended) -> Optional[Ended]:
+        try:
+            outcome = self._attempt(call, exchange, ended.last_id)
+        except HTTPStatusError as error:
+            refused = 400 <= error.status < 500 and error.status not in _TRY_AGAIN
+            return ended._replace(events=0, fault=error, is_final=refused)
+        except MCPError:
+            raise
+        except FOREIGN as error:
+            if exchange.aborted or exchange.deadline.expired:
+                raise
+            return ended._replace(events=0, fault=error)
+        if outcome is None:
+            return None
+        retry = ended.retry if outcome.retry is None else outcome.retry
+        return outcome._replace(last_id=outcome.last_id or ended.last_id, retry=retry)
 
     def first(self, call: PendingCall, exchange: Exchange, last_id: str) -> None:
         """Take up a stream of an earlier request, of which only the last event id is known."""
@@ -93,7 +97,7 @@ class Resumption:
         return False
 
     def _attempt(
-        self, call: PendingCall, exchange: Exchange, last_id: str, as_answer: bool
+        self, call: PendingCall, exchange: Exchange, last_id: str, as_answer: bool = False
     ) -> Optional[Ended]:
         reply = self._endpoint.get(last_id, exchange)
         try:
@@ -167,6 +171,8 @@ class GetStream:
     def _run(self) -> None:
         try:
             self._read_until_refused()
+        except ReferenceError:
+            pass  # The client is gone.
         except Exception as error:
             if not self._stopped.is_set():
                 self._give_up(error)
@@ -213,8 +219,7 @@ class GetStream:
     def _give_up(self, error: Exception) -> None:
         exchange = self._exchange or Exchange(Deadline(None))
         fault = translated(error, exchange, "GET", self._peer)
+        if not isinstance(fault, MCPError):
+            raise fault
         logger.info("%s offers no stream of its own, going on without it: %s", self._peer, fault)
-        try:
-            self._inbound.report(fault)
-        except ReferenceError:
-            pass  # The client is gone.
+        self._inbound.report(fault)

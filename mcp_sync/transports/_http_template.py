@@ -13,9 +13,10 @@ from requests.auth import HTTPBasicAuth
 from requests.cookies import RequestsCookieJar, extract_cookies_to_jar
 from requests.hooks import dispatch_hook
 from requests.structures import CaseInsensitiveDict
-from requests.utils import get_auth_from_url, get_netrc_auth
+from requests.utils import get_auth_from_url, get_netrc_auth, requote_uri
 
 from .._version import __version__
+from ..errors import UsageError
 from ._http_adapter import BoundedAdapter
 from ._http_body import DirectReply, Reply
 from ._http_errors import status_error
@@ -73,7 +74,7 @@ class Sender:
 
 def _next_url(reply: Reply, url: str, doing: str) -> str:
     """Return where a redirect leads to, if it may be followed."""
-    target: str = urljoin(url, reply.headers.get("location") or "")
+    target = requote_uri(urljoin(url, reply.headers.get("location") or ""))
     here, there = origin(url), origin(target)
     where = public_url(target)
     if "location" not in reply.headers:
@@ -102,9 +103,7 @@ class DirectSender(Sender):
     """Sends through an adapter of our own."""
 
     def __init__(self, target: StreamableHTTP) -> None:
-        prepared = requests.PreparedRequest()
-        prepared.prepare_url(target.url, None)
-        super().__init__(_without_credentials(prepared.url or target.url))
+        super().__init__(_without_credentials(_prepared(target.url)))
         self._target = target
         self._adapter = BoundedAdapter()
         self._cookies = RequestsCookieJar()
@@ -145,10 +144,9 @@ class DirectSender(Sender):
         if body is not None:
             fields["Content-Length"] = str(len(body))
         if self._has_cookies:
-            request.prepare_cookies(self._cookies.copy())
+            request.prepare_cookies(self._cookies)
         if settings.auth is not None and not any(name.lower() == "authorization" for name in headers):
-            if request._cookies is None:  # type: ignore[attr-defined]
-                request._cookies = RequestsCookieJar()  # type: ignore[attr-defined]
+            request._cookies = self._cookies  # type: ignore[attr-defined]
             request.prepare_auth(settings.auth, url)
         return request
 
@@ -201,6 +199,16 @@ def _is_loopback(url: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def _prepared(url: str) -> str:
+    """Return a URL as requests sends it: quoted, and its host as IDNA."""
+    request = requests.PreparedRequest()
+    try:
+        request.prepare_url(url, None)
+    except requests.RequestException as error:
+        raise UsageError(f"the URL {public_url(url)!r} cannot be used") from error
+    return request.url or url
 
 
 def _without_credentials(url: str) -> str:

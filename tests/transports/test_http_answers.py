@@ -123,7 +123,7 @@ def test_a_compressed_json_body_is_read(session: Any, coding: str) -> None:
     assert client.server.turns[0].headers["accept-encoding"] == "gzip, deflate"
 
 
-def test_a_coding_that_was_not_asked_for_is_named(session: Any) -> None:
+def test_an_unknown_coding_is_named(session: Any) -> None:
     headers = {"Content-Type": "application/json", "Content-Encoding": "br"}
     client = session(lambda turn: turn.reply(200, b"xxxx", headers))
     with pytest.raises(InvalidMessage, match="br"):

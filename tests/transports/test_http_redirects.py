@@ -44,7 +44,16 @@ def hook(request: requests.PreparedRequest) -> requests.PreparedRequest:
 
 
 @pytest.mark.parametrize("status", [307, 308])
-@pytest.mark.parametrize("location", ["/mcp/", "mcp/", "http://127.0.0.1:PORT/mcp/", "//127.0.0.1:PORT/mcp/"])
+@pytest.mark.parametrize(
+    "location",
+    [
+        "/mcp/",
+        "mcp/",
+        "http://127.0.0.1:PORT/mcp/",
+        "//127.0.0.1:PORT/mcp/",
+        "http://u:p@127.0.0.1:PORT/mcp/#x",
+    ],
+)
 @pytest.mark.parametrize("own", [True, False])
 def test_a_redirect_within_the_origin_is_followed_and_remembered(
     session: Any, status: int, location: str, own: bool
@@ -67,6 +76,11 @@ def test_a_redirect_within_the_origin_is_followed_and_remembered(
         assert client.server.connections == 1
     else:
         options["session"].close()
+
+
+def test_a_location_is_quoted(session: Any) -> None:
+    client = session(moving("/m c\u00e9p"))
+    assert client.call()[1] in ("/m%20c%C3%A9p", "/m%20c%C3%83%C2%A9p")
 
 
 def test_the_authorization_hook_runs_again_after_a_redirect(session: Any) -> None:

@@ -10,7 +10,9 @@ import pytest
 import requests
 
 from mcp_sync.errors import UsageError
+from mcp_sync.options import Limits, Retry, Timeouts
 from mcp_sync.transports import StreamableHTTP
+from mcp_sync.transports._base import Settings
 
 
 @pytest.mark.parametrize(
@@ -81,6 +83,12 @@ def test_other_urls_are_taken(url: str) -> None:
 def test_options_that_cannot_work_are_refused(options: Any) -> None:
     with pytest.raises(UsageError):
         StreamableHTTP("http://h/mcp", **options)
+
+
+def test_a_host_that_no_name_server_can_know_is_refused_with_the_channel() -> None:
+    target = StreamableHTTP("http://\u00fc" + "b" * 70 + ".example/mcp")
+    with pytest.raises(UsageError):
+        target.channel(Settings("test", Timeouts(), Limits(), Retry()))
 
 
 def test_its_repr_shows_no_secret() -> None:
