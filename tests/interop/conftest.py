@@ -8,10 +8,24 @@ from pathlib import Path
 
 import pytest
 
+from mcp_sync import Client, transports
+
+from mcp_sync import Client, transports
+
 from .harness import Endpoint, Harness, HttpServer
 from .install import venv_python
 
 HERE = Path(__file__).parent
+PARTS = {
+    "listen": hasattr(Client, "listen"),
+    "resume": hasattr(Client, "resume"),
+    "legacy SSE": hasattr(transports, "LegacySSE"),
+}
+PARTS = {
+    "listen": hasattr(Client, "listen"),
+    "resume": hasattr(Client, "resume"),
+    "legacy SSE": hasattr(transports, "LegacySSE"),
+}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -25,6 +39,32 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None if asked or collection_path.name == "conftest.py" else True
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the mark of tests that wait for a part of the client."""
+    config.addinivalue_line("markers", "needs(part): runs as soon as the client has this part")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect, visibly, the tests of those parts that the client does not have yet."""
+    waiting = [item for item in items for mark in item.iter_markers("needs") if not PARTS[mark.args[0]]]
+    if waiting:
+        config.hook.pytest_deselected(items=waiting)
+        items[:] = [item for item in items if item not in waiting]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the mark of tests that wait for a part of the client."""
+    config.addinivalue_line("markers", "needs(part): runs as soon as the client has this part")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect, visibly, the tests of those parts that the client does not have yet."""
+    waiting = [item for item in items for mark in item.iter_markers("needs") if not PARTS[mark.args[0]]]
+    if waiting:
+        config.hook.pytest_deselected(items=waiting)
+        items[:] = [item for item in items if item not in waiting]
+
+
 @pytest.fixture(scope="session")
 def http_servers() -> Iterator[dict[str, HttpServer]]:
     """Keep the HTTP servers that were started, by name, and end each by its process."""
@@ -36,7 +76,10 @@ def http_servers() -> Iterator[dict[str, HttpServer]]:
             server.end()
 
 
-def _python_harness(endpoint: Endpoint, http_servers: dict[str, HttpServer]) -> Iterator[Harness]:
+@pytest.fixture(scope="session")
+def python_sdk(request: pytest.FixtureRequest, http_servers: dict[str, HttpServer]) -> Iterator[Harness]:
+    """Connect one client to the endpoint that a test is parametrized with; an endpoint's tests share it."""
+    endpoint: Endpoint = request.param
     command = [
         str(venv_python(endpoint.maker)),
         "-W",
@@ -51,12 +94,6 @@ def _python_harness(endpoint: Endpoint, http_servers: dict[str, HttpServer]) -> 
         harness = Harness.over_http(endpoint, http_servers[endpoint.maker])
     with harness.client:
         yield harness
-
-
-@pytest.fixture(scope="session")
-def python_sdk(request: pytest.FixtureRequest, http_servers: dict[str, HttpServer]) -> Iterator[Harness]:
-    """Connect one client to the endpoint that a test is parametrized with; an endpoint's tests share it."""
-    yield from _python_harness(request.param, http_servers)
 
 
 @pytest.fixture

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
+
 from mcp_sync import CancelToken, Client, RemoteError, transports, types
 
 WAIT = 20
@@ -36,6 +38,16 @@ class Endpoint:
     def modern(self) -> bool:
         """Whether the era is the stateless one."""
         return self.version == MODERN
+
+    @property
+    def listens(self) -> bool:
+        """Whether the server tells this endpoint's clients of changed resources."""
+        return self.maker == "sdk1" or (self.maker == "sdk2" and self.modern)
+
+    def parameter(self) -> Any:
+        """Make a parameter of a test of this endpoint."""
+        marks = [pytest.mark.needs("legacy SSE")] if self.transport == "sse" else []
+        return pytest.param(self, id=str(self), marks=marks)
 
 
 class HttpServer:

@@ -25,7 +25,7 @@ from .harness import HANDSHAKE, MODERN, ROOT, WAIT, Background, Endpoint, Harnes
 ENDPOINTS = [
     Endpoint("sdk1", "stdio", "auto", HANDSHAKE),
     Endpoint("sdk1", "http", "auto", HANDSHAKE),
-    Endpoint("sdk1", "sse", "auto", HANDSHAKE),
+    Endpoint("sdk1", "sse", "legacy", HANDSHAKE),
     Endpoint("sdk2", "stdio", "auto", MODERN),
     Endpoint("sdk2", "stdio", "legacy", HANDSHAKE),
     Endpoint("sdk2", "http", "auto", MODERN),
@@ -46,7 +46,9 @@ def among(*makers: str, **wanted: Any) -> pytest.MarkDecorator:
         and all(getattr(endpoint, name) == value for name, value in wanted.items())
     ]
     assert chosen
-    return pytest.mark.parametrize("python_sdk", chosen, ids=str, indirect=True, scope="session")
+    return pytest.mark.parametrize(
+        "python_sdk", [endpoint.parameter() for endpoint in chosen], indirect=True, scope="session"
+    )
 
 
 everywhere = among("sdk1", "sdk2", "fastmcp4")
@@ -294,6 +296,7 @@ def test_mirrors_an_argument_into_its_header(harness: Harness, region: str) -> N
 
 
 @among("sdk2", "fastmcp4", modern=True)
+@pytest.mark.needs("resume")
 def test_pauses_a_call_for_input_and_resumes_it_elsewhere(harness: Harness) -> None:
     with harness.another_client() as first, pytest.raises(InputRequired) as caught:
         first.call_tool("ask_user", on_input="raise")
@@ -313,13 +316,8 @@ def test_hears_of_a_changed_resource_it_subscribed_to(harness: Harness) -> None:
     harness.client.unsubscribe_resource("note://hello")
 
 
-@pytest.mark.parametrize(
-    "python_sdk",
-    [e for e in ENDPOINTS if e.maker == "sdk1" or (e.maker == "sdk2" and e.modern)],
-    ids=str,
-    indirect=True,
-    scope="session",
-)
+@among("sdk1", "sdk2", listens=True)
+@pytest.mark.needs("listen")
 def test_listens_for_changed_resources(harness: Harness) -> None:
     with harness.another_client() as client, client.listen(resources=["note://hello"]) as events:
         assert text(client.call_tool("touch", {"uri": "note://hello"})) == "touched"

@@ -27,7 +27,7 @@ READY = {"http": "listening on port", "sse": "running on port"}
 NAMES = {"stdio": "stdio", "http": "streamableHttp", "sse": "sse"}
 
 
-@pytest.fixture(scope="session", params=ENDPOINTS, ids=str)
+@pytest.fixture(scope="session", params=[endpoint.parameter() for endpoint in ENDPOINTS])
 def everything(request: pytest.FixtureRequest, http_servers: dict[str, HttpServer]) -> Iterator[Harness]:
     """Connect one client to the server that shows everything; the tests of an endpoint share it."""
     endpoint: Endpoint = request.param
