@@ -10,17 +10,10 @@ import pytest
 
 from mcp_sync import Client, transports
 
-from mcp_sync import Client, transports
-
 from .harness import Endpoint, Harness, HttpServer
 from .install import venv_python
 
 HERE = Path(__file__).parent
-PARTS = {
-    "listen": hasattr(Client, "listen"),
-    "resume": hasattr(Client, "resume"),
-    "legacy SSE": hasattr(transports, "LegacySSE"),
-}
 PARTS = {
     "listen": hasattr(Client, "listen"),
     "resume": hasattr(Client, "resume"),
@@ -37,19 +30,6 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """Leave the interop tests alone unless they were asked for: a skip would look like a result."""
     asked = config.getoption("--interop", default=False) or os.environ.get("MCP_SYNC_INTEROP")
     return None if asked or collection_path.name == "conftest.py" else True
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Register the mark of tests that wait for a part of the client."""
-    config.addinivalue_line("markers", "needs(part): runs as soon as the client has this part")
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect, visibly, the tests of those parts that the client does not have yet."""
-    waiting = [item for item in items for mark in item.iter_markers("needs") if not PARTS[mark.args[0]]]
-    if waiting:
-        config.hook.pytest_deselected(items=waiting)
-        items[:] = [item for item in items if item not in waiting]
 
 
 def pytest_configure(config: pytest.Config) -> None:
