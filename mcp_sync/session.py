@@ -106,7 +106,7 @@ class ClientSession(Verbs):
         )
         info = client_info or types.Implementation(name="mcp-sync", version=__version__)
         answers = Answers(callbacks, weakref.ref(self))
-        router = Router(self.name, callbacks, answers, limits.queue_length, limits.handler_threads)
+        router = Router(self.name, answers, limits.queue_length, limits.handler_threads)
         declared = dict(extensions) if isinstance(extensions, Mapping) else {key: {} for key in extensions}
         identity = Identity(info.to_wire(), lambda version: _capabilities(version, callbacks, declared))
         plan = Plan(
@@ -121,7 +121,7 @@ class ClientSession(Verbs):
             request_level=log_level or ("info" if logging_callback is not None else None),
         )
         self._limits = limits
-        self._engine = Engine(plan, router)
+        self._engine = Engine(plan, router, answers)
 
     @staticmethod
     def _check_arguments(transport: Any, timeout: TimeoutArgument, validation: str) -> None:

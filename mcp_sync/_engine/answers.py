@@ -21,7 +21,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 class Answers:
-    """Runs the user's request callbacks.
+    """Holds the user's callbacks, and runs those that answer requests.
 
     Args:
         callbacks: The callbacks of the client.
@@ -30,6 +30,7 @@ class Answers:
 
     def __init__(self, callbacks: Callbacks, session: weakref.ref[ClientSession]) -> None:
         self._session = session
+        self.callbacks = callbacks
         self._runners: dict[str, Callable[[CallbackContext, Mapping[str, Any]], Any]] = {}
         if callbacks.sampling is not None:
             self._runners["sampling/createMessage"] = _sampling(callbacks.sampling)

@@ -45,6 +45,7 @@ from ..errors import (
 )
 from ..transports._base import Channel, Settings, Target
 from ..types._lenient import first_problem
+from .answers import Answers
 from .connection import NO_OPTIONS, CallOptions, Connection
 from .opening import Identity, LegacyMemory, Opener
 from .router import Router
@@ -155,14 +156,16 @@ class Engine:
     Args:
         plan: What to connect to, and how.
         router: Takes what the server sends unasked.
+        answers: Answers what the server asks.
 
     Attributes:
         takes_up: Whether the target names a session that exists already.
     """
 
-    def __init__(self, plan: Plan, router: Router) -> None:
+    def __init__(self, plan: Plan, router: Router, answers: Answers) -> None:
         self.plan = plan
         self._router = router
+        self._answers = answers
         self.takes_up = getattr(plan.target, "session_id", None) is not None
         # Ids of a session that is taken up must not meet those of the process that began it.
         self._ids = itertools.count(random.getrandbits(48) if self.takes_up else 1)
@@ -424,7 +427,7 @@ class Engine:
     def _answer_inputs(
         self, requests: Mapping[str, Any], spec: MethodSpec, result: Mapping[str, Any], deadline: Deadline
     ) -> dict[str, Any]:
-        answers = self._router.answers
+        answers = self._answers
         for request in requests.values():
             if not answers.has(request["method"]):
                 raise InvalidResult(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import weakref
 from collections.abc import Mapping
 from typing import Any, Callable, Optional, Union
 
@@ -10,7 +11,7 @@ from .. import types
 from .._concurrency.deadline import Deadline
 from .._concurrency.pending import PendingCall
 from .._concurrency.workers import Workers
-from ..errors import RemoteError
+from ..errors import RemoteError, UsageError
 from ..handlers import Callbacks
 from .answers import Answers
 
@@ -18,23 +19,24 @@ logger = logging.getLogger("mcp_sync.session")
 
 Respond = Callable[[dict[str, Any]], None]
 
+_NOBODY = Callbacks()
+
 
 class Router:
     """Passes notifications and server requests on. Nothing here runs the user's code on a reader thread.
 
+    Refers weakly to the callbacks: they mostly refer to the client, and what ends a forgotten client, which
+    knows this router, must not be what keeps it alive.
+
     Args:
         name: The client's name.
-        callbacks: The callbacks of the client.
-        answers: Runs the request callbacks.
+        answers: Holds the callbacks; belongs to the engine.
         queue_length: How many messages may wait for the callbacks.
         handler_threads: How many server requests are answered at a time.
     """
 
-    def __init__(
-        self, name: str, callbacks: Callbacks, answers: Answers, queue_length: int, handler_threads: int
-    ) -> None:
-        self._callbacks = callbacks
-        self.answers = answers
+    def __init__(self, name: str, answers: Answers, queue_length: int, handler_threads: int) -> None:
+        self._answers = weakref.ref(answers)
         # Notifications, strictly one after the other.
         self.worker = Workers(name, "callbacks", 1, queue_length)
         # Requests of the server: a person may think for minutes.
@@ -44,7 +46,8 @@ class Router:
 
     def notification(self, message: dict[str, Any], call: Optional[PendingCall]) -> None:
         """Queue a notification for the callbacks that want it."""
-        handler, log = self._callbacks.message, self._callbacks.logging
+        callbacks = self._callbacks()
+        handler, log = callbacks.message, callbacks.logging
         if handler is not None:
             self._queue(lambda: handler(types.parse_notification(message)), call)
         if log is not None and message.get("method") == "notifications/message":
@@ -52,9 +55,13 @@ class Router:
 
     def report(self, error: Exception) -> None:
         """Queue a fault that concerns no single call for the message handler."""
-        handler = self._callbacks.message
+        handler = self._callbacks().message
         if handler is not None:
             self._queue(lambda: handler(error), None)
+
+    def _callbacks(self) -> Callbacks:
+        answers = self._answers()
+        return answers.callbacks if answers is not None else _NOBODY
 
     def _queue(self, job: Callable[[], Any], call: Optional[PendingCall]) -> None:
         # Only a caller that reads its own response may wait for room; a shared reader must go on.
@@ -68,10 +75,11 @@ class Router:
             calls: The calls in flight whose clocks stand still meanwhile.
             respond: Sends an answer; may block.
         """
-        handler = self._callbacks.message
+        handler = self._callbacks().message
         if handler is not None:
             self._queue(lambda: handler(types.parse_server_request(dict(message))), None)
-        if not self.answers.has(str(message.get("method"))):
+        answers = self._answers()
+        if answers is None or not answers.has(str(message.get("method"))):
             self.sender.submit(respond, error_response(message["id"], -32601, "Method not found"))
             return
         for call in calls:
@@ -83,7 +91,10 @@ class Router:
     def _handle(self, message: Mapping[str, Any], calls: list[PendingCall], respond: Respond) -> None:
         request_id: Union[str, int] = message["id"]
         try:
-            result = self.answers.answer(message, request_id)
+            answers = self._answers()
+            if answers is None:
+                raise UsageError("the client is gone")
+            result = answers.answer(message, request_id)
             response = {"jsonrpc": "2.0", "id": request_id, "result": result}
         except RemoteError as refusal:
             response = error_response(request_id, refusal.code, refusal.message, refusal.data)
