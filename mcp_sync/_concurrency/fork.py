@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import weakref
 from typing import Protocol
+
+logger = logging.getLogger("mcp_sync.threads")
 
 
 class ForkAware(Protocol):
@@ -24,7 +27,11 @@ def watch(item: ForkAware) -> None:
 
 def _after_fork_in_child() -> None:
     for item in list(_objects):
-        item.after_fork_in_child()
+        try:
+            item.after_fork_in_child()
+        except Exception:
+            # The others hold sockets and pipes of the parent too.
+            logger.exception("%r could not be renewed in the forked child", item)
 
 
 if hasattr(os, "register_at_fork"):
