@@ -1,0 +1,157 @@
+"""Imports only point down: the table of layers, and what only one layer may know."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mcp_sync._protocol.versions import TRAITS
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "mcp_sync"
+
+# The first part of a module's name below mcp_sync, and its layer. The empty one is the package itself, which
+# loads everything when it is used.
+LAYERS = {
+    "": 5,
+    "errors": 0,
+    "_version": 0,
+    "_concurrency": 0,
+    "types": 1,
+    "options": 1,
+    "handlers": 1,
+    "_protocol": 2,
+    "transports": 3,
+    "auth": 3,
+    "_engine": 4,
+    "client": 5,
+    "session": 5,
+    "verbs": 5,
+    "subscriptions": 5,
+    "tasks": 5,
+    "contrib": 6,
+    "cli": 6,
+    "testing": 6,
+}
+TRANSPORT_LIBRARIES = {"requests", "urllib3", "sseclient", "websocket"}
+FRAMEWORKS = {"django", "flask", "celery"}
+PURE = {"threading", "socket", "subprocess", "time", "queue", "select", "selectors", "asyncio"}
+
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def name_of(path: Path) -> tuple[str, ...]:
+    """Return the parts of a module's name below mcp_sync; the package itself has none."""
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return parts[:-1] if parts[-1] == "__init__" else parts
+
+
+def layer_of(parts: tuple[str, ...]) -> int:
+    return LAYERS[parts[0] if parts else ""]
+
+
+def imports(path: Path) -> Iterator[tuple[str, int]]:
+    """Give every module that a module imports, whether at once or later, but not for type checkers alone."""
+    package = ("mcp_sync", *name_of(path))
+    if path.name != "__init__.py":
+        package = package[:-1]
+    waiting: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+            waiting.extend(node.orelse)
+            continue
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, node.lineno
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            for alias in node.names:
+                # ``from . import types``: the name may be a module.
+                yield f"{module}.{alias.name}", node.lineno
+        waiting.extend(ast.iter_child_nodes(node))
+
+
+def below(name: str) -> tuple[str, ...]:
+    """Return the parts below mcp_sync of what is imported; what is a name of a module loses it."""
+    parts = tuple(name.split(".")[1:])
+    while parts and not is_module(PACKAGE.joinpath(*parts)):
+        parts = parts[:-1]
+    return parts
+
+
+def is_module(path: Path) -> bool:
+    return path.is_dir() or path.with_suffix(".py").exists()
+
+
+def ids(path: Path) -> str:
+    return ".".join(name_of(path)) or "mcp_sync"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=ids)
+def test_a_module_has_a_layer_and_imports_only_from_its_own_and_those_below(path):
+    own = layer_of(name_of(path))
+    wrong = []
+    for name, line in imports(path):
+        if name.split(".")[0] != "mcp_sync":
+            continue
+        parts = below(name)
+        # The version is the one thing that the package itself may be asked for.
+        if layer_of(parts) > own and name != "mcp_sync.__version__":
+            wrong.append(f"line {line}: {name} (layer {layer_of(parts)} from {own})")
+    assert not wrong
+
+
+@pytest.mark.parametrize("path", MODULES, ids=ids)
+def test_libraries_are_imported_only_where_they_belong(path):
+    parts = name_of(path)
+    wrong = []
+    for name, line in imports(path):
+        library = name.split(".")[0]
+        if library in TRANSPORT_LIBRARIES and layer_of(parts) != 3:
+            wrong.append(f"line {line}: {name} belongs into transports or auth")
+        if library in FRAMEWORKS and parts[:1] != ("contrib",):
+            wrong.append(f"line {line}: {name} belongs into contrib")
+        if library == "asyncio":
+            wrong.append(f"line {line}: there is no event loop anywhere")
+    assert not wrong
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if name_of(path)[:1] == ("_protocol",)], ids=ids)
+def test_the_protocol_is_pure(path):
+    wrong = [f"line {line}: {name}" for name, line in imports(path) if name.split(".")[0] in PURE]
+    assert not wrong
+
+
+def literals(path: Path) -> Iterator[tuple[str, int]]:
+    """Give every string of a module that is code: no docstring, and no string that stands by itself."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    words = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in words:
+            yield node.value, node.lineno
+
+
+@pytest.mark.parametrize("path", MODULES, ids=ids)
+def test_only_one_module_names_revisions_of_the_protocol(path):
+    if name_of(path) == ("_protocol", "versions"):
+        assert {text for text, _ in literals(path)} >= set(TRAITS)
+        return
+    known = re.compile("|".join(map(re.escape, TRAITS)))
+    wrong = [f"line {line}: {text[:60]!r}" for text, line in literals(path) if known.search(text)]
+    assert not wrong
+
+
+def test_the_walk_sees_what_it_should():
+    seen = {name for name, _ in imports(PACKAGE / "_engine" / "engine.py")}
+    assert "mcp_sync.errors.ClientClosed" in seen
+    assert "mcp_sync._concurrency.fork" in seen
+    assert below("mcp_sync.errors.ClientClosed") == ("errors",)
+    assert below("mcp_sync._concurrency.fork") == ("_concurrency", "fork")
+    for_checkers = {name for name, _ in imports(PACKAGE / "_engine" / "answers.py")}
+    assert "mcp_sync.session.ClientSession" not in for_checkers
