@@ -105,7 +105,9 @@ class Connection:
     # --- what goes out ---------------------------------------------------------------------------
 
     def start(self, deadline: Deadline) -> None:
-        """Connect the channel."""
+        """Connect the channel, unless the client was closed meanwhile."""
+        if self.error is not None:
+            raise copy.copy(self.error)
         self.channel.start(self, deadline)
 
     def exchange(
