@@ -1,0 +1,97 @@
+"""Threads: named, daemon, never dying silently, joined within one deadline; and what a fork renews."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import threading
+import time
+
+from engine.background import Background
+
+from mcp_sync._concurrency import fork
+from mcp_sync._concurrency.deadline import Deadline
+from mcp_sync._concurrency.threads import client_name, join_all, spawn
+
+
+def test_a_thread_is_a_daemon_that_says_whose_it_is_and_what_for():
+    seen = threading.Event()
+    thread = spawn("weather", "reader", seen.set)
+    assert seen.wait(10)
+    assert thread.name == "mcp_sync-weather-reader"
+    assert thread.daemon
+    thread.join(10)
+
+
+def test_an_exception_that_escapes_is_logged_with_the_name_of_the_thread(caplog, monkeypatch):
+    # Not through the logger that the guard of all tests listens to.
+    monkeypatch.setattr("mcp_sync._concurrency.threads.logger", logging.getLogger("elsewhere"))
+
+    def fail():
+        raise ZeroDivisionError("oops")
+
+    spawn("weather", "reader", fail).join(10)
+    assert "mcp_sync-weather-reader" in caplog.text
+    assert "ZeroDivisionError: oops" in caplog.text
+
+
+def test_names_of_clients_differ():
+    names = [client_name() for _ in range(100)]
+    assert len(set(names)) == 100
+
+
+def test_joining_waits_for_all_within_one_deadline(caplog):
+    leave = threading.Event()
+    threads = [spawn("weather", f"stuck-{number}", leave.wait, 10) for number in range(5)]
+    started = time.monotonic()
+    assert not join_all(threads, Deadline(0.1))
+    assert time.monotonic() - started < 1
+    assert "mcp_sync-weather-stuck-0" in caplog.text
+    leave.set()
+    assert join_all(threads, Deadline(10))
+
+
+def test_a_thread_does_not_wait_for_itself():
+    joined = Background(lambda: join_all([threading.current_thread()], Deadline(None)))
+    assert joined.result() is True
+
+
+def test_a_finaliser_neither_waits_nor_complains(caplog):
+    leave = threading.Event()
+    threads = [spawn("weather", "stuck", leave.wait, 10)]
+    assert not join_all(threads, Deadline(0.0))
+    assert not caplog.records
+    leave.set()
+    threads[0].join(10)
+
+
+class Watched:
+    def __init__(self, problem=None):
+        self.renewed = 0
+        self.problem = problem
+
+    def after_fork_in_child(self):
+        self.renewed += 1
+        if self.problem is not None:
+            raise self.problem
+
+
+def test_everything_that_lives_is_renewed_also_when_one_of_them_fails(monkeypatch, caplog):
+    monkeypatch.setattr(fork, "logger", logging.getLogger("elsewhere"))
+    items = [Watched(ZeroDivisionError("broken")) if number == 3 else Watched() for number in range(7)]
+    for item in items:
+        fork.watch(item)
+    monkeypatch.setattr(fork, "_objects", type(fork._objects)(items))
+    fork._after_fork_in_child()
+    assert [item.renewed for item in items] == [1] * 7
+    assert "ZeroDivisionError: broken" in caplog.text
+
+
+def test_watching_keeps_nothing_alive():
+    item = Watched()
+    fork.watch(item)
+    assert item in fork._objects
+    size = len(fork._objects)
+    del item
+    gc.collect()
+    assert len(fork._objects) < size
