@@ -103,7 +103,7 @@ class ServerProcess:
         if self.is_gone():
             return
         try:
-            signal_group(self._popen, number)
+            signal_group(self.pid, number)
         except OSError:
             # Not ours any more (a program that changed its user), or gone meanwhile.
             pass

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 
 
-def signal_group(popen: subprocess.Popen[bytes], number: int) -> None:
-    """Send a signal to the whole group of a process; on Windows, where there is none, end its descendants."""
+def signal_group(group: int, number: int) -> None:
+    """Send a signal to a process group; on Windows, which has none, end a process with its descendants."""
     if sys.platform != "win32":
-        os.killpg(popen.pid, number)
-    elif number == signal.SIGTERM:
-        subprocess.run(["taskkill", "/T", "/F", "/PID", str(popen.pid)], capture_output=True, check=False)
+        os.killpg(group, number)
     else:
-        popen.kill()
+        subprocess.run(["taskkill", "/T", "/F", "/PID", str(group)], capture_output=True, check=False)
 
 
 def group_lives(group: int) -> bool:

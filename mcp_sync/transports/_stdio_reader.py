@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 import time
@@ -17,6 +18,8 @@ from ._lines import LineBuffer
 from ._pipes import BYTES, CAN_POLL, NOTHING
 from ._process import ServerProcess
 from ._stderr import StderrTail
+
+logger = logging.getLogger("mcp_sync.stdio")
 
 # How long the loss of a server is held back for its exit code and its last words.
 _AWAIT_EXIT = 0.5
@@ -102,7 +105,10 @@ class StdoutReader:
         """Read until the end. The body of the reading thread."""
         process = self._process
         try:
-            self._pump(intake)
+            try:
+                self._pump(intake)
+            except Exception:
+                logger.exception("The output of %s cannot be read any more", self._peer)
             # The turn is kept: nobody may look at a descriptor that is closed.
             process.stdout.close()
             receiver = intake()
@@ -124,7 +130,7 @@ class StdoutReader:
 
         self._take_turn()
         while self._read(deliver, None):
-            if self._others and not self._has_calls():
+            if CAN_POLL and self._others and not self._has_calls():
                 self._turn.release()
                 self._stand_back()
                 self._take_turn()

@@ -21,6 +21,8 @@ from mcp_sync.transports._stdio import Stdio
 from mcp_sync.transports._stdio_channel import StdioChannel
 
 PATIENCE = 10.0
+# What a busy machine may add to any time.
+SLACK = 1.0
 
 # What every server below has at hand. No site packages: it has to start quickly.
 PRELUDE = """

@@ -11,10 +11,11 @@ import sys
 import textwrap
 import threading
 import time
+import warnings
 from pathlib import Path
 
 import pytest
-from stdio_support import PATIENCE, Recorder, is_gone, lives, poll, running, script, settings
+from stdio_support import PATIENCE, SLACK, Recorder, Running, is_gone, lives, poll, running, script, settings
 
 from mcp_sync._concurrency.deadline import Deadline
 from mcp_sync.transports import _process
@@ -63,7 +64,7 @@ def test_a_polite_server_gets_the_time_to_finish(tmp_path):
     """
     with running(code) as server:
         server.call("initialize")
-        assert 1 <= seconds_to_close(server) < 2
+        assert 1 <= seconds_to_close(server) < 2.5 + SLACK
         assert done.exists()
         assert server.inbound.losses == []
 
@@ -81,14 +82,14 @@ def test_a_server_that_ignores_the_end_of_its_input_is_terminated(tmp_path):
     """
     with running(code) as server:
         server.call("initialize")
-        assert seconds_to_close(server, 1.0) < 0.8
+        assert seconds_to_close(server, 1.0) < 0.8 + SLACK
         assert done.exists()
 
 
 def test_a_server_that_ignores_that_too_is_killed_within_the_deadline():
     with running(STUBBORN) as server:
         pid = server.call("initialize")["pid"]
-        assert seconds_to_close(server, 1.0) < 1.0
+        assert seconds_to_close(server, 1.0) < 1.0 + SLACK
         assert is_gone(pid)
         assert server.channel._server.process.returncode == -signal.SIGKILL
 
@@ -96,7 +97,7 @@ def test_a_server_that_ignores_that_too_is_killed_within_the_deadline():
 def test_closing_without_any_time_kills_at_once():
     with running(STUBBORN) as server:
         server.call("initialize")
-        assert seconds_to_close(server, 0.0) < 0.25
+        assert seconds_to_close(server, 0.0) < 0.25 + SLACK
         assert server.channel._server.process.returncode == -signal.SIGKILL
 
 
@@ -115,7 +116,7 @@ def test_closing_twice_and_from_many_threads_at_once_is_fine():
         for thread in threads:
             thread.join(2)
         assert not lives(pid)
-        assert seconds_to_close(server) < 0.1
+        assert seconds_to_close(server) < 0.1 + SLACK
 
 
 def test_closing_what_was_not_started_does_nothing():
@@ -136,29 +137,29 @@ def test_the_server_behind_a_launcher_is_ended_with_it():
     with running("", command=under_shell('"$@" <&3 & wait', DEAF)) as server:
         pid = server.call("initialize")["pid"]
         assert pid != server.pid
-        assert seconds_to_close(server, 1.0) < 1.0
+        assert seconds_to_close(server, 1.0) < 1.0 + SLACK
         assert is_gone(pid, 1)
 
 
 def test_the_server_behind_a_launcher_is_ended_even_if_it_ignores_that():
     with running("", command=under_shell('trap "" TERM; "$@" <&3 & wait', STUBBORN)) as server:
         pid = server.call("initialize")["pid"]
-        assert seconds_to_close(server, 1.0) < 1.0
+        assert seconds_to_close(server, 1.0) < 1.0 + SLACK
         assert is_gone(pid, 1)
 
 
 @pytest.mark.usefixtures("either_way_to_notice")
-def test_what_a_launcher_left_behind_is_ended_too():
-    # The launcher is gone as soon as the server runs.
-    command = under_shell('"$@" <&3 & exit 0', "note('started', pid=os.getpid())\n" + STUBBORN)
+def test_what_a_launcher_left_behind_is_ended_too(tmp_path):
+    started = tmp_path / "started"
+    wait = f'while [ ! -e "{started}" ]; do sleep 0.01; done'
+    server_code = f"note('started', pid=os.getpid())\nopen({str(started)!r}, 'w').close()\n{STUBBORN}"
+    command = under_shell(f'"$@" <&3 & {wait}; exit 0', server_code)
     with running("", command=command, close=1) as server:
-        server.inbound.wait(lambda: server.inbound.messages or server.inbound.losses)
-        error = server.inbound.loss(2.0)
-        assert error.returncode == 0
+        assert server.inbound.loss().returncode == 0
+        pid = server.inbound.messages[0]["params"]["pid"]
         for thread in server.channel._server.threads:
             thread.join(5)
-        for message in server.inbound.messages:
-            assert is_gone(message["params"]["pid"], 1)
+        assert is_gone(pid, 2)
 
 
 DAEMON = """
@@ -177,11 +178,31 @@ def test_a_daemon_that_keeps_the_pipes_open_does_not_hold_up_the_close(caplog):
     with running(DAEMON) as server:
         daemon = server.call("initialize")["pid"]
         try:
-            assert seconds_to_close(server) < 1.0
+            assert seconds_to_close(server) < 1.0 + SLACK
             assert lives(daemon)
         finally:
             os.kill(daemon, signal.SIGKILL)
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_a_daemon_that_goes_on_writing_does_not_hold_up_the_close():
+    code = """
+        pid = os.fork()
+        if pid == 0:
+            os.setsid()
+            while True:
+                os.write(2, b"noise")
+        answer(receive(), {"pid": pid})
+        stdin.read()
+    """
+    with running(code) as server:
+        daemon = server.call("initialize")["pid"]
+        try:
+            assert seconds_to_close(server) < 3 + SLACK
+            assert not any(thread.is_alive() for thread in server.channel._server.threads)
+        finally:
+            if lives(daemon):
+                os.kill(daemon, signal.SIGKILL)
 
 
 def test_dead_members_of_a_group_that_nobody_buries_are_not_waited_for(monkeypatch):
@@ -197,7 +218,7 @@ def test_dead_members_of_a_group_that_nobody_buries_are_not_waited_for(monkeypat
     monkeypatch.setattr(os, "killpg", killpg)
     with running(DEAF) as server:
         server.call("initialize")
-        assert seconds_to_close(server, 1.0) < 0.8
+        assert seconds_to_close(server, 1.0) < 0.8 + SLACK
     assert signal.SIGKILL not in signals
 
 
@@ -206,17 +227,18 @@ def test_dead_members_of_a_group_that_nobody_buries_are_not_waited_for(monkeypat
 
 def test_a_server_whose_channel_is_forgotten_is_ended():
     inbound = Recorder()
-    channel = Stdio(*_command(DEAF)).channel(settings(close=1))
+    channel = Stdio(*_command(STUBBORN)).channel(settings(close=2))
     inbound.channel = channel  # a cycle, as between engine and channel
     channel.start(inbound, Deadline(5))
+    Running(channel, inbound).call("initialize")
     threads, pid = channel._server.threads, channel._server.process.pid
     del channel, inbound
-    started = time.monotonic()
     gc.collect()
-    assert time.monotonic() - started < 0.5
-    assert is_gone(pid, 3)
+    # Whoever collected it has not waited for the end.
+    assert lives(pid)
+    assert is_gone(pid)
     for thread in threads:
-        thread.join(3)
+        thread.join(5)
         assert not thread.is_alive()
 
 
@@ -245,7 +267,9 @@ PROGRAM = """
 
 def run_program(code, server=DEAF, **options):
     """Run a program that uses a server; return its exit code, its output, and how long it took to end."""
-    program = textwrap.dedent(PROGRAM).format(here=str(HERE), server=server, stubborn=STUBBORN) + textwrap.dedent(code)
+    program = textwrap.dedent(PROGRAM).format(
+        here=str(HERE), server=server, stubborn=STUBBORN
+    ) + textwrap.dedent(code)
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     started = time.monotonic()
     done = subprocess.run(
@@ -268,13 +292,13 @@ def run_program(code, server=DEAF, **options):
         ("server_code = STUBBORN\nserver = use()", 0),
         ("server = use()\nraise RuntimeError('of the program')", 1),
         ("server = use()\nsys.exit(7)", 7),
-        ("thread = threading.Thread(target=use)\nthread.start()", 0),
+        ("thread = threading.Thread(target=use)\nthread.start()\nthread.join()", 0),
     ],
 )
 def test_a_program_that_forgets_to_close_ends_and_its_server_with_it(ending, returncode):
     done, seconds = run_program(ending)
     assert done.returncode == returncode, done.stderr
-    assert seconds < 6
+    assert seconds < 6 + SLACK
     for pid in done.stdout.split():
         assert is_gone(int(pid), 1)
     if returncode == 1:
@@ -292,7 +316,7 @@ def test_a_program_that_fails_inside_with_ends_and_its_server_with_it():
     """
     done, seconds = run_program(code)
     assert done.returncode == 1
-    assert seconds < 5
+    assert seconds < 5 + SLACK
     assert is_gone(int(done.stdout), 1)
     assert done.stderr.count("Traceback") == 1
 
@@ -307,7 +331,7 @@ def test_the_grandchildren_of_a_program_that_forgets_to_close_are_ended():
     """
     done, seconds = run_program(code)
     assert done.returncode == 0, done.stderr
-    assert seconds < 6
+    assert seconds < 6 + SLACK
     assert is_gone(int(done.stdout), 1)
 
 
@@ -339,6 +363,8 @@ def in_fork(action) -> int:
     if pid == 0:
         code = 1
         try:
+            warnings.simplefilter("error")
+            sys.unraisablehook = lambda *_: os._exit(2)
             action()
             _process._end_all()
             gc.collect()
@@ -362,12 +388,14 @@ def test_a_forked_child_leaves_the_server_to_its_parent(step):
                 channel.close(Deadline(1))
             elif step == "close":
                 channel.close(Deadline(1))
-            server.channel = channel = None
+            channel = None
+            if step == "abandon":
+                del server.channel
 
         assert in_fork(in_child) == 0
         assert server.call("echo", {"n": 1}) == {"n": 1}
         assert not server.inbound.losses
-        assert seconds_to_close(server) < 1.0
+        assert seconds_to_close(server) < 1.0 + SLACK
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
@@ -383,7 +411,7 @@ def test_a_forked_child_that_lives_on_does_not_keep_the_servers_input_open():
                 os._exit(0)
         try:
             poll(lambda: len(os.listdir(f"/proc/{pid}/fd")) < len(os.listdir("/proc/self/fd")) - 4)
-            assert seconds_to_close(server) < 1.0
+            assert seconds_to_close(server) < 1.0 + SLACK
             assert server.channel._server.process.returncode == 0
         finally:
             os.kill(pid, signal.SIGKILL)

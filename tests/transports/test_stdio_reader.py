@@ -10,7 +10,7 @@ import threading
 import time
 
 import pytest
-from stdio_support import poll, running
+from stdio_support import SLACK, poll, running
 
 from mcp_sync.transports import _stdio_reader
 
@@ -72,7 +72,7 @@ def test_what_a_server_sends_by_itself_after_a_quick_call_is_not_held_up():
             seen = len(server.inbound.notes)
             server.notify("note")
             server.inbound.wait(lambda seen=seen: len(server.inbound.notes) > seen)
-            assert time.monotonic() - started < 0.5
+            assert time.monotonic() - started < 0.5 + SLACK
 
 
 def test_a_call_that_nobody_waits_for_any_more_hinders_no_other():
@@ -92,7 +92,7 @@ def test_the_death_of_a_server_is_noticed_between_quick_calls():
         os.kill(server.pid, signal.SIGKILL)
         started = time.monotonic()
         assert server.inbound.loss().returncode == -signal.SIGKILL
-        assert time.monotonic() - started < 1.0
+        assert time.monotonic() - started < 1.0 + SLACK
 
 
 def test_every_thread_gets_its_own_answer():
@@ -129,7 +129,7 @@ def test_a_quick_call_beside_a_slow_one_is_quick():
         started = time.monotonic()
         for n in range(20):
             assert server.call("quick", {"n": n}) == {"n": n}
-        assert time.monotonic() - started < 1.0
+        assert time.monotonic() - started < 1.0 + SLACK
         server.notify("answer")
         assert slow.wait()
 
@@ -189,9 +189,11 @@ def test_interrupts_at_any_moment_leave_the_channel_in_order(monkeypatch):
             warm_up(server)
             for n in range(500):
                 with pytest.raises(Interrupt):
-                    armed = True
                     while True:
+                        # Each time: one that is raised inside a finaliser is swallowed.
+                        armed = True
                         server.call("quick", {"n": n})
+                armed = False
                 assert server.call("quick", {"n": n}, timeout=5) == {"n": n}
             assert not server.inbound.reports
             assert not server.inbound.losses
