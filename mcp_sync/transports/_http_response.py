@@ -145,19 +145,10 @@ class Head(http.client.HTTPResponse):
     headers = msg
 
     def read1(self, n: int = -1) -> bytes:
-        """Read what is at hand, or wait for some of it; ``b""`` at the end of the body.
-
-        Raises:
-            http.client.IncompleteRead: The connection ended before the body did.
-        """
-        if self.length == 0 and not self.chunked:
-            self._close_conn()
-        data = super().read1(n)
-        if self.length is not None:
-            if not data and self.length:
-                raise http.client.IncompleteRead(b"", self.length)
-            if not self.length:
-                self._close_conn()
+        """Read what is at hand, or wait for some of it; ``b""`` at the end of the body."""
+        data = b"" if self.length == 0 else super().read1(n)
+        if self.length == 0:
+            self._close_conn()  # Before Python 3.13 the parent forgets to.
         return data
 
     def close(self) -> None:

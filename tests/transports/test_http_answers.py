@@ -36,6 +36,7 @@ from mcp_sync.errors import (
     RemoteError,
 )
 from mcp_sync.options import Limits
+from mcp_sync.transports._http_body import Inflater
 
 TEXT = "\u2705 \u5165\u53e3 \U0001f600 \x85"
 EVENTS = {"Content-Type": "text/event-stream"}
@@ -158,6 +159,24 @@ def test_a_small_packet_that_inflates_without_end_is_refused(session: Any) -> No
     client = session(lambda turn: turn.reply(200, bomb, headers), limits=Limits(message_bytes=1_000_000))
     with pytest.raises(MessageTooLarge):
         client.call()
+
+
+def test_compressed_bytes_are_undone_a_piece_at_a_time() -> None:
+    bomb = gzip.compress(b" " * 50_000_000)
+    pieces = iter([bomb, b""])
+    inflater = Inflater("gzip")
+    sizes = [len(data) for data in iter(lambda: inflater.next(lambda: next(pieces)), b"")]
+    assert sum(sizes) == 50_000_000
+    assert max(sizes) <= 1_000_000
+
+
+def test_a_truncated_compressed_body_is_a_lost_connection(session: Any) -> None:
+    def script(turn: Turn) -> None:
+        body = gzip.compress(json.dumps(answer(turn.id, TEXT * 1000)).encode())
+        turn.reply(200, body[:-20], {"Content-Type": "application/json", "Content-Encoding": "gzip"})
+
+    with pytest.raises(ConnectionLost):
+        session(script).call()
 
 
 def test_a_truncated_body_is_a_lost_connection(session: Any) -> None:

@@ -28,6 +28,7 @@ from http_server import (
 from mcp_sync._concurrency.deadline import Deadline
 from mcp_sync.errors import CallCancelled, CallTimeout, ConnectFailed, ConnectionLost
 from mcp_sync.options import Timeouts
+from mcp_sync.transports._http_exchange import Aborted, Exchange
 
 SLACK = 1.0  # seconds by which a loaded machine may be late
 
@@ -310,9 +311,55 @@ def test_a_call_that_connects_can_be_cancelled(deaf_port: int) -> None:
         assert_connecting_wakes(client)
 
 
-def test_a_call_in_a_tls_handshake_can_be_cancelled(silent_port: int) -> None:
-    with connected(f"https://127.0.0.1:{silent_port}/mcp") as client:
-        assert_connecting_wakes(client)
+def test_a_call_in_a_tls_handshake_can_be_cancelled() -> None:
+    greeted = threading.Event()
+
+    def accept(listener: socket.socket) -> bytes:
+        sock, _ = listener.accept()
+        with sock:
+            sock.settimeout(PATIENCE)
+            assert sock.recv(65536)
+            greeted.set()
+            return sock.recv(1)
+
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(1)
+        with connected(f"https://127.0.0.1:{listener.getsockname()[1]}/mcp") as client:
+            call = client.pending()
+            with in_thread(accept, listener) as server, started(client, call) as work:
+                assert greeted.wait(PATIENCE)
+                before = time.monotonic()
+                call.fail(CallCancelled("enough"))
+                work.result()
+                assert time.monotonic() - before < SLACK
+                assert server.result() == b"", "the server sees the end"
+        assert call.request_sent is False
+
+
+def test_an_address_that_swallows_everything_leaves_time_for_the_next(
+    session: Any, deaf_port: int, monkeypatch: Any
+) -> None:
+    def several(host: str, port: int, *args: Any, **kwargs: Any) -> Any:
+        kind = (socket.AF_INET, socket.SOCK_STREAM, 6, "")
+        return [(*kind, ("127.0.0.1", deaf_port)), (*kind, ("127.0.0.1", port))]
+
+    client = session(lambda turn: turn.result(1), timeouts=Timeouts(connect=0.6))
+    monkeypatch.setattr(socket, "getaddrinfo", several)
+    assert client.call() == 1
+
+
+def test_a_socket_that_is_named_after_the_end_is_refused() -> None:
+    with socket.socket() as one, socket.socket() as other:
+        exchange = Exchange(Deadline(1))
+        exchange.publish(one)
+        assert exchange.withdraw(one)
+        exchange.publish(one)
+        exchange.abort()
+        assert not exchange.withdraw(one)
+        with pytest.raises(Aborted):
+            exchange.publish(other)
+        assert not exchange.withdraw(other)
 
 
 def assert_connecting_wakes(client: Any) -> None:

@@ -30,6 +30,7 @@ from mcp_sync.errors import ConnectFailed, ConnectionLost
 from mcp_sync.options import Limits, Retry, Timeouts
 from mcp_sync.transports import StreamableHTTP
 from mcp_sync.transports._base import Settings
+from mcp_sync.transports._http_socket import TimedSocket
 
 
 @pytest.fixture
@@ -108,6 +109,23 @@ def test_a_request_that_may_have_arrived_is_not_repeated(session: Any) -> None:
     assert call.request_sent is True
     assert len(client.server.turns) == 2
     assert client.call() == 2
+
+
+def test_a_connection_that_dies_while_it_is_chosen_is_replaced_too(session: Any, monkeypatch: Any) -> None:
+    died = threading.Event()
+
+    def script(turn: Turn) -> None:
+        turn.result(turn.number)
+        if turn.number == 0:
+            turn.reset()
+            died.set()
+
+    client = session(script)
+    assert client.call() == 0
+    assert died.wait(PATIENCE)
+    monkeypatch.setattr(TimedSocket, "is_silent", lambda self: True)
+    assert client.call() == 1
+    assert len(client.server.turns) == 2
 
 
 def test_stray_bytes_between_answers_cost_the_connection_only(session: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gc
 import gzip
 import io
 import json
@@ -264,6 +265,63 @@ def test_a_hook_may_look_at_the_raw_response(session: Any, kind: str) -> None:
     assert [client.call() for _ in range(4)] == [0, 1, 2, 3]
 
 
+class Keeping(AuthBase):
+    """Looks at the raw responses, and keeps them."""
+
+    def __init__(self) -> None:
+        self.kept: list[requests.Response] = []
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        request.register_hook("response", self.keep)
+        return request
+
+    def keep(self, response: requests.Response, **_: Any) -> None:
+        assert response.raw.status == 200
+        self.kept.append(response)
+
+
+@pytest.mark.parametrize("how", ["forgotten", "closed"])
+def test_a_response_that_a_hook_kept_does_no_harm_to_later_calls(session: Any, how: str) -> None:
+    asked, go = threading.Event(), threading.Event()
+
+    def script(turn: Turn) -> None:
+        if turn.number == 1:
+            asked.set()
+            turn.wait(go)
+        turn.stream(event(answer(turn.id, turn.number)))
+        turn.end()
+
+    auth = Keeping()
+    client = session(script, auth=auth)
+    assert client.call() == 0
+    with in_thread(client.call) as work:
+        assert asked.wait(PATIENCE)
+        for response in auth.kept if how == "closed" else ():
+            response.close()
+        auth.kept.clear()
+        gc.collect()
+        go.set()
+        assert work.result() == 1
+    assert client.server.connections == 1
+
+
+def test_an_unfinished_response_that_a_hook_looked_at_is_not_mixed_with_the_next(session: Any) -> None:
+    def script(turn: Turn) -> None:
+        if turn.number == 1 and turn.connection == 1:
+            turn.end()  # of the first response, after the second request
+        turn.stream(event(answer(turn.id, turn.number)))
+        if turn.number:
+            turn.end()
+
+    auth = Keeping()
+    client = session(script, auth=auth)
+    assert client.call() == 0
+    auth.kept.clear()
+    gc.collect()
+    assert client.call() == 1
+    assert client.server.connections == 2
+
+
 def test_an_error_of_a_hook_is_passed_on_and_nothing_leaks(session: Any) -> None:
     class Failing(AuthBase):
         def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
@@ -522,9 +580,10 @@ def test_failures_in_a_session_of_the_user_are_translated(session: Any) -> None:
             with pytest.raises(kind):
                 client.call()
     with requests.Session() as mine, connected("http://127.0.0.1:1/mcp?key=secret", session=mine) as client:
+        call = client.pending()
         with pytest.raises(ConnectFailed) as refused:
-            client.call()
-        assert refused.value.request_sent is False
+            client.send(call)
+        assert refused.value.request_sent is call.request_sent is False
         assert "secret" not in str(refused.value)
 
 

@@ -198,6 +198,7 @@ def test_a_forgotten_channel_ends_its_thread() -> None:
         assert opened.wait(PATIENCE)
         (thread,) = stream_threads()
         gone = weakref.ref(client.channel)
+        client.inbound.channel = client.channel  # type: ignore[attr-defined]
         del client
         gc.collect()
         assert gone() is None
