@@ -306,12 +306,14 @@ def test_a_response_that_a_hook_kept_does_no_harm_to_later_calls(session: Any, h
 
 
 def test_an_unfinished_response_that_a_hook_looked_at_is_not_mixed_with_the_next(session: Any) -> None:
+    rest = b": the rest\n\n"
+
     def script(turn: Turn) -> None:
         if turn.number == 1 and turn.connection == 1:
-            turn.end()  # of the first response, after the second request
-        turn.stream(event(answer(turn.id, turn.number)))
-        if turn.number:
-            turn.end()
+            turn.write(rest)  # of the first response, after the second request
+        body = event(answer(turn.id, turn.number))
+        headers = {"Content-Type": "text/event-stream", "Content-Length": str(len(body + rest))}
+        turn.head_and(headers, body + rest if turn.number else body)
 
     auth = Keeping()
     client = session(script, auth=auth)
