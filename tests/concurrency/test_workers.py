@@ -128,7 +128,19 @@ def test_what_a_job_raises_is_logged_and_ends_neither_the_thread_nor_the_jobs_af
     assert type(raised).__name__ in caplog.text
 
 
-def test_a_job_is_not_kept_alive_after_it_has_run(workers):
+def test_an_idle_thread_takes_a_job_as_soon_as_it_comes(monkeypatch, workers):
+    monkeypatch.setattr(module, "_IDLE", 60)
+    for _ in range(3):
+        done = threading.Event()
+        workers.submit(done.set)
+        assert done.wait(5)
+        wait_until(lambda: workers._idle)
+    assert len(workers._threads) == 1
+
+
+def test_a_job_is_not_kept_alive_after_it_has_run(monkeypatch, workers):
+    monkeypatch.setattr(module, "_IDLE", 60)
+
     class Job:
         def __call__(self):
             pass
@@ -136,7 +148,6 @@ def test_a_job_is_not_kept_alive_after_it_has_run(workers):
     job = Job()
     reference = weakref.ref(job)
     workers.submit(job)
-    assert workers.drain(Deadline(5), 5)
     del job
     wait_until(lambda: gc.collect() is not None and reference() is None)
 

@@ -209,6 +209,8 @@ class PostChannel(Channel):
             raise outcome
         if isinstance(outcome, list):
             for part in outcome[:-1]:
+                if call.deadline.expired:
+                    raise CallTimeout("nothing came in time", request_sent=True)
                 if callable(part):
                     part()
                 else:

@@ -184,6 +184,20 @@ def test_a_remembered_server_that_has_become_modern_is_found_out_and_forgotten()
     assert methods_of(target.channels[2]) == ["server/discover"]
 
 
+def test_a_remembered_server_that_cannot_be_opened_is_probed_the_next_time():
+    target = DuplexTarget(legacy())
+    with Client(target):
+        pass
+    target.scripts = {"initialize": lambda request: ConnectionLost("exited")}
+    client = Client(target)
+    with pytest.raises(ConnectionLost):
+        client.open()
+    target.scripts = modern()
+    assert client.open().protocol_version == MODERN
+    assert methods_of(target.now) == ["server/discover"]
+    client.close()
+
+
 # --- together --------------------------------------------------------------------------------------------
 
 

@@ -98,14 +98,17 @@ def test_a_call_that_was_not_sent_any_more_says_so():
 
 
 def test_only_the_first_loss_of_a_connection_counts():
-    target = DuplexTarget()
-    with Client(target) as client:
-        call = Background(client.call_tool, "x")
+    target = DuplexTarget(legacy())
+    with ClientSession(target) as session:
+        session.initialize()
+        call = Background(session.call_tool, "x")
         target.now.expect("tools/call")
         target.now.lose(GONE)
         target.now.lose(ConnectionLost("something else"))
-        with pytest.raises(ConnectionLost, match="code 9"):
-            call.result()
+        target.now.sync()
+        for error in (call.error(), Background(session.call_tool, "x").error()):
+            assert isinstance(error, ConnectionLost)
+            assert error.returncode == 9
 
 
 def test_a_call_that_fails_on_its_own_connection_does_not_end_the_others():
