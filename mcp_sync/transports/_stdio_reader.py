@@ -24,6 +24,8 @@ logger = logging.getLogger("mcp_sync.stdio")
 # How long the loss of a server is held back for its exit code and its last words.
 _AWAIT_EXIT = 0.5
 _AWAIT_STDERR = 0.3
+# How long the other reader may take to come to its end, where its pipe is still being written to.
+_AWAIT_LAST_READER = 2.0
 # How long a caller looks for its answer itself, and how long the reading thread then leaves it the turn.
 _LOOK = 0.002
 _LEAVE = 0.02
@@ -118,7 +120,7 @@ class StdoutReader:
         finally:
             process.end(Deadline(self._close_seconds), grace=not self._lines.overflown)
             process.wake.set()
-            self._stderr_thread.join(_AWAIT_STDERR)
+            self._stderr_thread.join(_AWAIT_LAST_READER)
             if not self._stderr_thread.is_alive():
                 process.wake.close()
 
