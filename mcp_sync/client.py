@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Optional, TypeVar, Union, cast
-from urllib.parse import urlsplit
 
 from . import transports, types
 from ._protocol.negotiation import AUTO, check_mode
@@ -130,8 +129,7 @@ def make_target(target: Any, http: Mapping[str, Any]) -> Target:
         UsageError: It is none of these, or has options that do not belong to it.
     """
     if isinstance(target, str):
-        scheme = urlsplit(target).scheme.lower()
-        if scheme in ("http", "https"):
+        if target.lower().startswith(("http://", "https://")):
             return transports.StreamableHTTP(target, **http)
     elif http:
         raise UsageError(f"{', '.join(http)} belong to a URL; with a target, set them there")

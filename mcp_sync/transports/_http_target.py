@@ -102,7 +102,7 @@ def check_url(url: Any, schemes: tuple[str, ...]) -> None:
     """
     if not isinstance(url, str):
         raise UsageError(f"the URL must be a string, not {type(url).__name__}")
-    if url != url.strip() or any(letter < " " or letter == "\x7f" for letter in url):
+    if any(letter.isspace() or letter < " " or letter == "\x7f" for letter in url):
         raise UsageError("the URL holds white space or control characters")
     try:
         parts = urlsplit(url)
