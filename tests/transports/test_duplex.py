@@ -177,6 +177,21 @@ class Interrupt(BaseException):
     pass
 
 
+def test_a_writer_does_not_wait_for_the_frame_of_the_one_that_finished_its_own():
+    sink, first = Narrow(1), call(5)
+    outlet = Outlet(sink, "peer")
+
+    def another():
+        sink.on_wait, sink.room, second = lambda: None, 8, call(0)
+        with pytest.raises(CallTimeout):
+            outlet.write(b"second\n", second.deadline, second)
+
+    sink.on_wait = another
+    outlet.write(b"first\n", first.deadline, first)
+    assert sink.taken == b"first\nsec"
+    assert sink.waits == 1
+
+
 def test_a_writer_that_is_interrupted_leaves_the_stream_whole():
     sink, request = Narrow(3), call()
     outlet = Outlet(sink, "peer")

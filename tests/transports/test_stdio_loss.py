@@ -218,3 +218,13 @@ def test_after_a_close_no_loss_is_reported():
     with running("serve()") as server:
         server.call("echo")
     assert server.inbound.losses == []
+
+
+def test_the_last_words_are_waited_for_even_if_they_are_passed_on_slowly():
+    class Slow:
+        def write(self, text):
+            time.sleep(0.02)
+
+    code = "sys.stderr.write('x\\n' * 100_000 + 'last words')\nsys.stderr.flush()\nos._exit(1)"
+    with running(code, stderr=Slow()) as server:
+        assert server.inbound.loss().stderr_tail.endswith("last words")
