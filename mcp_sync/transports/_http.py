@@ -45,6 +45,8 @@ class HTTPChannel:
         self._closed = False
         # Taken for good by whoever closes. Nobody waits for it.
         self._closing = threading.Lock()
+        self._forgotten = weakref.finalize(self, self._endpoint.close)
+        self._forgotten.atexit = False
 
     @property
     def session_id(self) -> Optional[str]:
@@ -186,6 +188,7 @@ class HTTPChannel:
         """In a forked child: drop the inherited connections, without a byte to the server."""
         self._closed = True
         self._closing.acquire(False)
+        self._forgotten.detach()
         for exchange in list(self._live):
             exchange.drop()
         if self._stream is not None:
