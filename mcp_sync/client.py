@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any, Optional, TypeVar, Union, cast
 
@@ -133,11 +134,18 @@ def make_target(target: Any, http: Mapping[str, Any]) -> Target:
             return transports.StreamableHTTP(target, **http)
     elif http:
         raise UsageError(f"{', '.join(http)} belong to a URL; with a target, set them there")
-    elif isinstance(target, (list, tuple)) and target and all(isinstance(part, str) for part in target):
+    elif _is_command(target):
         return transports.Stdio(target[0], tuple(target[1:]))
     elif callable(getattr(target, "channel", None)):
         return cast("Target", target)
+    elif callable(getattr(target, "handle", None)):
+        raise UsageError(f"a server in this process is reached by InMemory({type(target).__name__}(...))")
     raise UsageError(
         'a target is a URL ("https://host/mcp"), a command as a list (["python", "server.py"]) or an object '
         f"of mcp_sync.transports, not {target!r}"
     )
+
+
+def _is_command(target: Any) -> bool:
+    parts = isinstance(target, (list, tuple)) and target
+    return bool(parts) and all(isinstance(part, (str, os.PathLike)) for part in target)

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Callable, Optional, TypeVar, Union
 
 from . import types
+from ._arguments import check_callback, check_instance, check_level
 from ._concurrency.deadline import Deadline
 from ._concurrency.threads import client_name
 from ._engine.answers import Answers
@@ -96,6 +97,13 @@ class ClientSession(Verbs):
         name: Optional[str] = None,
     ) -> None:
         self._check_arguments(transport, timeout, validation)
+        check_instance("timeouts", timeouts, Timeouts)
+        check_instance("limits", limits, Limits)
+        check_instance("retry", retry, Retry)
+        if client_info is not None:
+            check_instance("client_info", client_info, types.Implementation)
+        if log_level is not None:
+            check_level(log_level)
         self.name = name or client_name()
         self._timeout = timeout
         self._timeouts = timeouts
@@ -104,6 +112,8 @@ class ClientSession(Verbs):
         callbacks = Callbacks(
             sampling_callback, elicitation_callback, list_roots_callback, logging_callback, message_handler
         )
+        for field, callback in vars(callbacks).items():
+            check_callback(f"the callback for {field.replace('_', ' ')}", callback)
         info = client_info or types.Implementation(name="mcp-sync", version=__version__)
         answers = Answers(callbacks, weakref.ref(self))
         router = Router(self.name, answers, limits.queue_length, limits.handler_threads)
@@ -126,7 +136,10 @@ class ClientSession(Verbs):
     @staticmethod
     def _check_arguments(transport: Any, timeout: TimeoutArgument, validation: str) -> None:
         if not callable(getattr(transport, "channel", None)):
-            raise UsageError(f"a transport or target is needed, not {type(transport).__name__}")
+            raise UsageError(
+                "a session needs a transport: what stdio_client() and the like yield in a with statement, or a "
+                f"target, not {type(transport).__name__}; Client also takes URLs and commands"
+            )
         if timeout is not UNSET:
             check_seconds("timeout", timeout)
         check_validation(validation)

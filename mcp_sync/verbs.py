@@ -9,6 +9,7 @@ from typing import Any, Callable, Optional, TypeVar, Union
 from pydantic import BaseModel
 
 from . import types
+from ._arguments import as_dict, check_callback, check_instance, check_level
 from ._concurrency.cancel import CancelToken
 from ._concurrency.deadline import Deadline
 from ._engine.connection import NO_OPTIONS, CallOptions, Connection
@@ -65,7 +66,11 @@ class Verbs:
         return result
 
     def tools(self, *, timeout: TimeoutArgument = UNSET, headers: Headers = None) -> Iterator[types.Tool]:
-        """Iterate over all tools; ``timeout`` bounds each page. See `_all` for the guards."""
+        """Iterate over all tools; ``timeout`` bounds each page.
+
+        Raises:
+            InvalidResult: The server's pages never end (a cursor comes twice, or ``Limits.pages``).
+        """
         return self._all(lambda cursor: self.list_tools(cursor, timeout=timeout, headers=headers), "tools")
 
     def call_tool(
@@ -102,11 +107,10 @@ class Verbs:
             OutputInvalid: Only with ``validation="strict"``.
             UsageError: Arguments that JSON cannot hold.
         """
-        if not isinstance(name, str):
-            raise UsageError(f"the name of a tool is a string, not {type(name).__name__}")
+        check_instance("the name of a tool", name, str)
         if validation is not None:
             check_validation(validation)
-        given = dict(arguments) if arguments is not None else {}
+        given = as_dict("arguments", arguments)
         options = _options(meta, cancel, headers, progress_callback, reset_on_progress)
         deadline = self._deadline(timeout)
         result = self._call_tool(name, given, options, deadline)
@@ -283,15 +287,16 @@ class Verbs:
         headers: Headers = None,
     ) -> types.GetPromptResult:
         """Return a prompt, filled with arguments (strings, says the specification)."""
+        check_instance("the name of a prompt", name, str)
         params: dict[str, Any] = {"name": name}
         if arguments is not None:
-            params["arguments"] = dict(arguments)
+            params["arguments"] = as_dict("arguments", arguments)
         options = _options(meta, cancel, headers, progress_callback)
         return self._call(methods.GET_PROMPT, params, types.GetPromptResult, options, timeout)
 
     def complete(
         self,
-        ref: Union[types.PromptReference, types.ResourceTemplateReference],
+        ref: Union[types.PromptReference, types.ResourceTemplateReference, Mapping[str, Any]],
         argument: Mapping[str, str],
         context_arguments: Optional[Mapping[str, str]] = None,
         *,
@@ -311,9 +316,10 @@ class Verbs:
             cancel: See the class.
             headers: HTTP headers of this request alone.
         """
-        params: dict[str, Any] = {"ref": ref.to_wire(), "argument": dict(argument)}
+        given = ref if isinstance(ref, Mapping) else ref.to_wire()
+        params: dict[str, Any] = {"ref": given, "argument": as_dict("argument", argument)}
         if context_arguments is not None:
-            params["context"] = {"arguments": dict(context_arguments)}
+            params["context"] = {"arguments": as_dict("context_arguments", context_arguments)}
         options = _options(meta, cancel, headers)
         return self._call(methods.COMPLETE, params, types.CompleteResult, options, timeout)
 
@@ -329,6 +335,7 @@ class Verbs:
 
     def set_logging_level(self, level: types.LoggingLevel, *, timeout: TimeoutArgument = UNSET) -> None:
         """Set the lowest level of log messages that the server sends; part of each request on 2026-07-28."""
+        check_level(level)
         deadline = self._deadline(timeout)
         if not self._engine.connection(deadline).era.traits.modern:
             params = {"level": level}
@@ -389,16 +396,18 @@ class Verbs:
         options = _options(meta, cancel, headers, progress_callback)
         spec = methods.spec_of(method)
         deadline = self._deadline(timeout)
+        if not (result_type is dict or callable(getattr(result_type, "model_validate", None))):
+            raise UsageError(f"result_type must be dict or a pydantic model, not {result_type!r}")
         if result_type is dict:
-            return self._engine.call_raw(spec, dict(params or {}), options, deadline)
-        return self._engine.call(spec, dict(params or {}), result_type, options, deadline)
+            return self._engine.call_raw(spec, as_dict("params", params), options, deadline)
+        return self._engine.call(spec, as_dict("params", params), result_type, options, deadline)
 
     def notify(
         self, method: str, params: Optional[Mapping[str, Any]] = None, *, timeout: TimeoutArgument = UNSET
     ) -> None:
         """Send any notification."""
         deadline = self._deadline(timeout)
-        self._engine.connection(deadline).notify(method, dict(params or {}), deadline)
+        self._engine.connection(deadline).notify(method, as_dict("params", params), deadline)
 
     # --- shared by the verbs --------------------------------------------------------------------------
 
@@ -462,7 +471,10 @@ def _options(
 ) -> CallOptions:
     if meta is None and cancel is None and headers is None and progress is None and not progress_token:
         return NO_OPTIONS
-    return CallOptions(dict(meta or {}), dict(headers or {}), cancel, progress, progress_token)
+    if cancel is not None:
+        check_instance("cancel", cancel, CancelToken)
+    check_callback("progress_callback", progress)
+    return CallOptions(as_dict("meta", meta), as_dict("headers", headers), cancel, progress, progress_token)
 
 
 def deadline_of(timeout: TimeoutArgument) -> Deadline:

@@ -23,6 +23,7 @@ LAYERS = {
     "_concurrency": 0,
     "types": 1,
     "options": 1,
+    "_arguments": 1,
     "handlers": 1,
     "_protocol": 2,
     "transports": 3,

@@ -48,11 +48,14 @@ class Deadline:
         return self.remaining() == 0.0
 
     @property
+    def was_silent(self) -> bool:
+        """Whether it is the silence, not the hard end, that ends the call."""
+        return self.silence is not None and _now() < self._end
+
+    @property
     def reached(self) -> Optional[float]:
         """The bound, in seconds, that ends the call: for the message of its error."""
-        if self._end != math.inf and _now() >= self._end:
-            return self.timeout
-        return self.silence if self.silence is not None else self.timeout
+        return self.silence if self.was_silent else self.timeout
 
     def touch(self) -> None:
         """Note a sign of life: the silence starts anew."""

@@ -89,11 +89,14 @@ class PendingCall:
     def _finish(self, reply: Optional[dict[str, Any]], error: Optional[BaseException]) -> bool:
         if not self._undecided.acquire(blocking=False):
             return False
-        self._reply, self._error = reply, error
-        with self._lock:
-            self.settled = True
-            abort, self._abort = self._abort, None
-        self._latch.release()
+        try:
+            self._reply, self._error = reply, error
+            with self._lock:
+                self.settled = True
+                abort, self._abort = self._abort, None
+        finally:
+            # Whatever a signal handler raises above, nobody may wait for ever.
+            self._latch.release()
         if abort is not None and error is not None:
             abort()
         return True

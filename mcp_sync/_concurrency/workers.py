@@ -7,6 +7,7 @@ import threading
 from collections import deque
 from typing import Any, Callable, Optional
 
+from ..errors import ClientClosed
 from .deadline import Deadline
 from .pending import wait_for
 from .threads import join_all, spawn
@@ -138,6 +139,8 @@ class Workers:
                     self._room.notify_all()
             try:
                 job(*args)
+            except ClientClosed:
+                logger.debug("A callback of %s came too late to use the client", self._owner)
             except BaseException:  # SystemExit too: it would end this thread, and with it all later jobs.
                 logger.exception("A callback of %s failed", self._owner)
             # Only read to see whether anything moves, so a lost count does no harm.
@@ -173,14 +176,22 @@ class Workers:
         finally:
             self._draining.discard(done)
 
-    def close(self, deadline: Deadline) -> None:
-        """Take no more jobs, drop those that wait, and wait for those that run."""
+    def close(self, deadline: Deadline, finish: bool = False) -> None:
+        """Take no more jobs, and wait for those that run.
+
+        Args:
+            deadline: How long to wait.
+            finish: Run the jobs that wait instead of dropping them, as far as the deadline allows. Called
+                by one of the threads itself, it drops them all the same.
+        """
         with self._lock:
             self._closed = True
-            self._jobs.clear()
+            if not finish or deadline.timeout == 0.0 or self.is_worker():
+                self._jobs.clear()
             threads = list(self._threads)
             self._work.notify_all()
             self._room.notify_all()
             for done in list(self._draining):
                 done.set()
         join_all(threads, deadline)
+        self._jobs.clear()

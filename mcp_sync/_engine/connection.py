@@ -25,6 +25,7 @@ from ..errors import (
     MCPError,
     ProtocolError,
     RemoteError,
+    SessionExpired,
     TransportError,
     UsageError,
     remote_error,
@@ -206,12 +207,13 @@ class Connection:
     def timeout_error(self, call: PendingCall) -> CallTimeout:
         """Return what a call raises that did not end in time."""
         bound = call.deadline.reached
-        within = "in time" if bound is None else f"within {bound:g} s"
-        return CallTimeout(
-            f"{call.method} to {self.channel.peer} did not end {within}",
-            timeout=bound,
-            request_sent=call.request_sent,
-        )
+        text = f"{call.method} to {self.channel.peer} did not end within {bound or 0:g} s"
+        if call.deadline.was_silent:
+            text = (
+                f"{call.method}: {self.channel.peer} was silent for {bound or 0:g} s (Timeouts.silence; with "
+                "progress_callback= or reset_on_progress=True progress counts as a sign of life)"
+            )
+        return CallTimeout(text, timeout=bound, request_sent=call.request_sent)
 
     def _fresh(self, call: PendingCall) -> MCPError:
         """Copy the reason of the loss, so that each caller raises an exception of its own."""
@@ -373,10 +375,21 @@ class Connection:
             self.rubbish.append(error.excerpt)
         self._router.report(error)
 
+    def retire(self, error: SessionExpired) -> None:
+        """Let no new call begin. Those in flight each get an answer of their own, or the same refusal."""
+        with self._lock:
+            if self.error is None:
+                self.error = error
+
+    @property
+    def retiring(self) -> bool:
+        """Whether it only lives on for calls in flight."""
+        return isinstance(self.error, SessionExpired) and bool(self._calls)
+
     def lost(self, error: MCPError) -> None:
         """Fail every call in flight, and every later one. Idempotent."""
         with self._lock:
-            if self.error is not None:
+            if self.error is not None and not isinstance(self.error, SessionExpired):
                 return
             self.error = error
             calls = list(self._calls.values())

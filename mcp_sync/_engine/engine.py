@@ -83,9 +83,14 @@ class Plan:
 
 
 class _Opening:
-    """An opening under way, and all who wait for it."""
+    """An opening under way, and all who wait for it.
 
-    def __init__(self) -> None:
+    Args:
+        target: How the target is named in errors.
+    """
+
+    def __init__(self, target: str) -> None:
+        self._target = target
         self.thread: Optional[threading.Thread] = None
         self.waiting: list[PendingCall] = []
         self._over = False
@@ -113,6 +118,7 @@ class _Opening:
             MCPError: The opening failed.
         """
         turn = PendingCall(0, "the opening of the connection", deadline)
+        deadline.hold()  # The server has its own time to open; the call itself has not been sent yet.
         with self._lock:
             self.waiting.append(turn)
             over = self._over
@@ -123,15 +129,15 @@ class _Opening:
                 cancel.watch(turn)
             if not turn.wait():
                 bound = deadline.reached
-                text = f"the connection was not open within {bound or 0:g} s"
+                text = f"the connection to {self._target} was not open within {bound or 0:g} s"
                 raise CallTimeout(text, timeout=bound, request_sent=False)
             turn.result()
         finally:
             turn.forget_outcome()
+            deadline.release()
         if self._error is not None:
             raise _copy(self._error) from self._error.__cause__
         assert self._connection is not None
-        deadline.touch()  # The server has had its own time to open, and the call has not been sent yet.
         return self._connection
 
 
@@ -227,7 +233,7 @@ class Engine:
         return opening.join(deadline, cancel)
 
     def _begin_opening(self, negotiation: Optional[Callable[[], Negotiation]]) -> _Opening:
-        opening = _Opening()
+        opening = _Opening(repr(self.plan.target))
         run = contextvars.copy_context().run
         try:
             opening.thread = spawn(
@@ -250,7 +256,10 @@ class Engine:
         finally:
             with self._lock:
                 self._opening = None
+                dead = list(self._live.connections) if problem is not None else []
             opening.end(connection, problem)
+            # Those who waited have their error already: a stubborn server may take seconds to end.
+            self._drop(dead)
 
     def _install(self, connection: Connection) -> Optional[MCPError]:
         """Make a connection the current one, unless it is dead or the client closed: return why."""
@@ -258,13 +267,12 @@ class Engine:
             if connection.error is None and not self._closed:
                 self._connection = connection
                 return None
-        connection.channel.close(Deadline(self.plan.settings.timeouts.close))
         return ClientClosed("the client was closed while it opened") if self._closed else connection.error
 
     def _open_now(self, negotiation: Optional[Callable[[], Negotiation]]) -> Connection:
         plan = self.plan
         timeouts = plan.settings.timeouts
-        self._drop_dead(Deadline(timeouts.close))
+        self._drop([each for each in self._live.connections if not each.retiring])
         deadline = Deadline(timeouts.open)
         opener = Opener(self._connect, plan.identity, plan.listening, timeouts, deadline)
         identity = plan.target.identity()
@@ -294,11 +302,13 @@ class Engine:
             self._live.connections[:] = [*self._live.connections, connection]
         return connection
 
-    def _drop_dead(self, deadline: Deadline) -> None:
-        """Clear away connections that were lost: reap the process, join the threads."""
-        for connection in list(self._live.connections):
+    def _drop(self, dead: list[Connection]) -> None:
+        """Clear away connections that are of no use any more: reap the process, join the threads."""
+        deadline = Deadline(self.plan.settings.timeouts.close)
+        for connection in dead:
             connection.channel.close(deadline)
-        self._live.connections.clear()
+        with self._lock:
+            self._live.connections[:] = [each for each in self._live.connections if each not in dead]
 
     def _set_first_level(self, connection: Connection, deadline: Deadline) -> None:
         level = self.plan.log_level
@@ -393,6 +403,24 @@ class Engine:
         options: CallOptions,
         deadline: Deadline,
     ) -> dict[str, Any]:
+        """Send a request; once more where the server has certainly not acted on it."""
+        try:
+            return self._send(connection, spec, params, options, deadline)
+        except SessionExpired as error:
+            connection.retire(error)
+            if error.request_sent is not False or not self.plan.reopen:
+                raise
+        connection = self.connection(deadline, options.cancel)
+        return self._send(connection, spec, params, options, deadline)
+
+    def _send(
+        self,
+        connection: Connection,
+        spec: MethodSpec,
+        params: dict[str, Any],
+        options: CallOptions,
+        deadline: Deadline,
+    ) -> dict[str, Any]:
         era = connection.era
         era.check(spec)
         if self.plan.request_level is not None and era.traits.modern:
@@ -404,9 +432,6 @@ class Engine:
             if other is None:
                 raise
             return connection.exchange(other, spec, params, options, deadline)
-        except SessionExpired as error:
-            connection.lost(error)
-            raise
 
     def _other_version(
         self, connection: Connection, era: Era, refusal: UnsupportedProtocolVersion

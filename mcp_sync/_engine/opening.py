@@ -90,32 +90,24 @@ class Opener:
         """Run a negotiation to its end.
 
         Raises:
-            ConnectFailed, NegotiationFailed, CallTimeout, MCPError: It came to nothing. The connection
-                is closed then.
+            ConnectFailed, NegotiationFailed, CallTimeout, MCPError: It came to nothing. What was
+                connected is for the caller to close.
         """
         self._start()
         try:
             verdict = self._drive(negotiation)
             self._adopt(verdict)
-            return self.connection, verdict
-        except BaseException as error:
-            self._discard()
-            if isinstance(error, ConnectionLost) and error.returncode is not None:
-                raise ConnectFailed(
-                    str(error), returncode=error.returncode, stderr_tail=error.stderr_tail
-                ) from error.__cause__
-            raise
+        except ConnectionLost as error:
+            if error.returncode is None:
+                raise
+            raise ConnectFailed(
+                str(error), returncode=error.returncode, stderr_tail=error.stderr_tail
+            ) from error.__cause__
+        return self.connection, verdict
 
     def _start(self) -> None:
         self.connection = self._connect()
-        try:
-            self.connection.start(self._deadline)
-        except BaseException:
-            self._discard()
-            raise
-
-    def _discard(self) -> None:
-        self.connection.channel.close(Deadline(self._timeouts.close))
+        self.connection.start(self._deadline)
 
     def _drive(self, negotiation: Negotiation) -> Verdict:
         outcome: Any = None
@@ -138,7 +130,7 @@ class Opener:
         if isinstance(step, Initialize):
             return self._initialize(step.version)
         if isinstance(step, Restart):
-            self._discard()
+            self.connection.channel.close(Deadline(self._timeouts.close))
             self._start()
             return None
         assert isinstance(step, LateAnswer)

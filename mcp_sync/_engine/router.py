@@ -106,9 +106,10 @@ class Router:
         respond(response)
 
     def close(self, deadline: Deadline) -> None:
-        """Stop all threads; what still waits is dropped."""
-        for workers in (self.worker, self._handlers, self.sender):
-            workers.close(deadline)
+        """Stop all threads. Notifications that have come are still delivered; all else is dropped."""
+        self.worker.close(deadline, finish=True)
+        self._handlers.close(deadline)
+        self.sender.close(deadline)
 
     def after_fork_in_child(self) -> None:
         """Forget the parent's threads."""

@@ -32,8 +32,9 @@ class Settings:
 
 
 class Inbound(Protocol):
-    """Where a channel delivers: the engine. All methods may be called from any thread and do not block
-    on the user's code; ``receive`` may wait for room in the callback queue, within the call's deadline."""
+    """Where a channel delivers: the engine. All methods may be called from any thread, also from that of a
+    call which looks for its own answer, and do not block on the user's code; ``receive`` may wait for room
+    in the callback queue, within the call's deadline."""
 
     def receive(self, message: Any, call: Optional[PendingCall] = None) -> None:
         """Take one decoded JSON value.

@@ -249,3 +249,46 @@ def test_an_in_memory_server_is_told_that_its_request_is_abandoned():
     assert entered.wait(10)
     client.close()
     assert isinstance(call.error(), ClientClosed)
+
+
+@pytest.mark.parametrize("kind", ["logging_callback", "message_handler"])
+def test_what_came_before_the_close_is_still_delivered(kind):
+    entered, go_on, got = threading.Event(), threading.Event(), []
+
+    def take(message):
+        entered.set()
+        go_on.wait(10)
+        got.append(message)
+
+    def talk(context):
+        for number in range(5):
+            context.log("info", f"message {number}")
+        return "said"
+
+    client = Client(InMemory(FakeServer(tools=[talk])), log_level="info", **{kind: take}).open()
+    client.call_tool("talk")
+    assert entered.wait(10)
+    closing = Background(client.close)
+    wait_until(lambda: client.closed)
+    go_on.set()
+    closing.result()
+    assert len(got) == 5
+
+
+def test_a_callback_that_comes_too_late_to_use_the_client_is_no_fault(caplog):
+    errors = []
+
+    def use(message):
+        wait_until(lambda: client.closed)
+        try:
+            client.list_tools()
+        except ClientClosed as error:
+            errors.append(error)
+            raise
+
+    server = FakeServer(tools=[lambda: "x"], versions="legacy")
+    client = Client(InMemory(server), message_handler=use).open()
+    server.notify("notifications/tools/list_changed")
+    client.close()
+    assert len(errors) == 1
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from mcp_sync import Client, ClientSession
@@ -143,3 +145,62 @@ def test_losing_and_reopening_many_times_keeps_no_old_connection():
         client.call_tool("x")
         assert len(client._engine._live.connections) == 1
     assert all(channel.closed.is_set() for channel in target.channels)
+
+
+
+
+def test_a_request_that_a_forgotten_session_rejects_is_sent_once_more_on_a_new_one():
+    channels = []
+
+    def call(request):
+        channels.append(target.now)
+        if len(set(map(id, channels))) == 1:
+            return SessionExpired("the session is not known", request_sent=False)
+        return text("again")
+
+    target = PostTarget(legacy(tools_call=call))
+    with Client(target) as client:
+        assert client.call_tool("x").text == "again"
+    assert len(channels) == 2
+
+
+def test_a_request_is_not_sent_again_when_the_server_may_have_acted():
+    calls = []
+
+    def call(request):
+        calls.append(request)
+        return SessionExpired("the session is not known any more", request_sent=True)
+
+    with Client(PostTarget(legacy(tools_call=call))) as client, pytest.raises(SessionExpired):
+        client.call_tool("x")
+    assert len(calls) == 1
+
+
+def test_a_session_that_is_forgotten_again_at_once_is_an_error_and_no_loop():
+    calls = []
+
+    def call(request):
+        calls.append(request)
+        return SessionExpired("the session is not known", request_sent=False)
+
+    with Client(PostTarget(legacy(tools_call=call))) as client, pytest.raises(SessionExpired):
+        client.call_tool("x")
+    assert len(calls) == 2
+
+
+def test_eight_threads_that_hit_a_forgotten_session_share_one_new_handshake():
+    gate = threading.Barrier(8)
+    first = []
+
+    def call(request):
+        if target.now is first[0]:
+            gate.wait(10)
+            return SessionExpired("the session is not known", request_sent=False)
+        return text("again")
+
+    target = PostTarget(legacy(tools_call=call))
+    with Client(target) as client:
+        first.append(target.now)
+        calls = [Background(client.call_tool, "x") for _ in range(8)]
+        assert {each.result().text for each in calls} == {"again"}
+    assert len(target.channels) == 2

@@ -1,0 +1,110 @@
+"""What users get wrong is refused at once, by name, and nothing of it is sent."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from mcp_sync import CancelToken, Client, ClientSession, InMemory, UsageError, types
+from mcp_sync.testing import FakeServer
+
+from .scripted import DuplexTarget, legacy, modern, text
+
+
+async def coroutine(*arguments):
+    """Nobody would run it."""
+
+
+@pytest.fixture
+def target():
+    return DuplexTarget(modern(tools_call=lambda request: text("done")))
+
+
+@pytest.fixture
+def client(target):
+    with Client(target) as client:
+        yield client
+
+
+@pytest.mark.parametrize(
+    ("use", "words"),
+    [
+        (lambda c: c.call_tool("x", [1, 2]), "arguments must be a mapping"),
+        (lambda c: c.call_tool("x", '{"a": 1}'), "arguments must be a mapping"),
+        (lambda c: c.call_tool(5), "the name of a tool must be a str"),
+        (lambda c: c.call_tool("x", meta=["a"]), "meta must be a mapping"),
+        (lambda c: c.call_tool("x", headers="a: b"), "headers must be a mapping"),
+        (lambda c: c.call_tool("x", cancel=True), "cancel must be a CancelToken"),
+        (lambda c: c.call_tool("x", progress_callback=5), "progress_callback must be a function"),
+        (lambda c: c.call_tool("x", progress_callback=coroutine), "not one of async def"),
+        (lambda c: c.get_prompt("p", "x"), "arguments must be a mapping"),
+        (lambda c: c.get_prompt(5), "the name of a prompt must be a str"),
+        (lambda c: c.complete({"type": "ref/prompt", "name": "p"}, "x"), "argument must be a mapping"),
+        (lambda c: c.request("x/y", [1]), "params must be a mapping"),
+        (lambda c: c.request("x/y", {}, "str"), "result_type must be dict or a pydantic model"),
+        (lambda c: c.notify("x/y", [1]), "params must be a mapping"),
+        (lambda c: c.set_logging_level("warn"), "one of debug, info, notice, warning"),
+        (lambda c: c.set_logging_level(logging.INFO), "one of debug, info, notice, warning"),
+    ],
+)
+def test_a_wrong_argument_is_a_usage_error_and_the_client_stays_usable(client, target, use, words):
+    sent = len(target.now.sent)
+    with pytest.raises(UsageError, match=words):
+        use(client)
+    assert len(target.now.sent) == sent
+    assert client.call_tool("x", cancel=CancelToken()).text == "done"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"timeouts": 5}, "timeouts must be a Timeouts"),
+        ({"limits": 5}, "limits must be a Limits"),
+        ({"retry": 5}, "retry must be a Retry"),
+        ({"client_info": "me"}, "client_info must be a Implementation"),
+        ({"log_level": "loud"}, "one of debug, info"),
+        ({"logging_callback": coroutine}, "logging must be a plain function"),
+        ({"message_handler": 5}, "message must be a function"),
+        ({"elicitation_callback": coroutine}, "elicitation must be a plain function"),
+        ({"sampling_callback": 5}, "sampling must be a function"),
+        ({"list_roots_callback": coroutine}, "list roots must be a plain function"),
+    ],
+)
+def test_a_wrong_setting_is_refused_when_the_client_is_made(options, words):
+    with pytest.raises(UsageError, match=words):
+        Client(DuplexTarget(), **options)
+
+
+def test_a_server_object_without_its_target_is_named():
+    with pytest.raises(UsageError, match=r"InMemory\(FakeServer\(\.\.\.\)\)"):
+        Client(FakeServer())
+
+
+def test_a_session_on_what_was_not_entered_says_what_to_do():
+    with pytest.raises(UsageError, match="with statement"):
+        ClientSession("https://example.com/mcp")
+
+
+def test_a_command_may_hold_paths():
+    client = Client([Path("/bin/cat"), Path("a.py"), "-v"])
+    assert "cat" in repr(client)
+
+
+def test_a_completion_reference_may_be_a_dict():
+    server = FakeServer(prompts={"p": lambda code="": "x"}, complete=lambda ref, argument, context: ["a"])
+    with Client(InMemory(server)) as client:
+        result = client.complete({"type": "ref/prompt", "name": "p"}, {"name": "code", "value": ""})
+        same = client.complete(types.PromptReference(name="p"), {"name": "code", "value": ""})
+    assert result.completion.values == same.completion.values == ["a"]
+
+
+def test_a_wrong_level_does_not_stay(target):
+    legacy_target = DuplexTarget(legacy(logging_setLevel=lambda request: {}))
+    with Client(legacy_target) as client:
+        with pytest.raises(UsageError):
+            client.set_logging_level("loud")
+        client.set_logging_level("error")
+        levels = [message["params"]["level"] for message in legacy_target.now.received("logging/setLevel")]
+    assert levels == ["error"]
