@@ -137,8 +137,8 @@ class ClientSession(Verbs):
     def _check_arguments(transport: Any, timeout: TimeoutArgument, validation: str) -> None:
         if not callable(getattr(transport, "channel", None)):
             raise UsageError(
-                "a session needs a transport: what stdio_client() and the like yield in a with statement, or a "
-                f"target, not {type(transport).__name__}; Client also takes URLs and commands"
+                "a session needs a transport: what stdio_client() and the like yield in a with statement, or "
+                f"a target, not {type(transport).__name__}; Client also takes URLs and commands"
             )
         if timeout is not UNSET:
             check_seconds("timeout", timeout)
