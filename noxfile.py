@@ -49,7 +49,7 @@ _prefer_pyenv()
 def tests(session: nox.Session) -> None:
     """Run the tests."""
     _install(session)
-    session.run("python", "-m", "pytest", "-q", *session.posargs)
+    session.run("python", "-m", "pytest", "-q", "-n", "2", *session.posargs)
 
 
 @nox.session(python=OLDEST)
@@ -59,7 +59,7 @@ def lowest(session: nox.Session) -> None:
     constraints.write_text("\n".join(_floors()) + "\n")
     _install(session, "-c", str(constraints))
     session.run("python", "-m", "pip", "list")
-    session.run("python", "-m", "pytest", "-q", *session.posargs)
+    session.run("python", "-m", "pytest", "-q", "-n", "2", *session.posargs)
 
 
 @nox.session

@@ -179,7 +179,7 @@ def test_what_a_callback_raises_is_an_internal_error_without_its_words(problem, 
 
 @pytest.mark.parametrize(
     "result",
-    [None, 3, "text", object(), {"roots": object()}, {"roots": float("nan")}, {"roots": "\ud800"}],
+    [None, 3, "text", object, {"roots": object}, {"roots": float("nan")}, {"roots": "\ud800"}],
     ids=repr,
 )
 def test_a_result_that_is_none_is_an_internal_error(result, caplog):
