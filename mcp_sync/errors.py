@@ -30,8 +30,11 @@ All of them can be pickled. A message names the method and the peer, never a sec
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
-from typing import Any, Optional
+from typing import Any, Optional, TypeVar
+
+E = TypeVar("E", bound=BaseException)
 
 
 def _rebuild(cls: type[MCPError], args: tuple[Any, ...], state: dict[str, Any]) -> MCPError:
@@ -46,6 +49,19 @@ class MCPError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.args, self.__dict__.copy())
+
+
+def another(error: E) -> E:
+    """Return a copy of an error with the same cause, so that each of several callers raises its own.
+
+    An error of another library that cannot be copied is returned itself.
+    """
+    try:
+        twin = copy.copy(error)
+    except Exception:
+        return error
+    twin.__cause__ = error.__cause__
+    return twin
 
 
 class UsageError(MCPError):

@@ -57,9 +57,13 @@ class Verbs:
         headers: Headers = None,
     ) -> types.ListToolsResult:
         """Return one page of the server's tools. `tools` follows the pages."""
-        options, deadline = _options(meta, cancel, headers), self._deadline(timeout)
+        return self._list_tools(cursor, _options(meta, cancel, headers), self._deadline(timeout))
+
+    def _list_tools(
+        self, cursor: Optional[str], options: CallOptions, deadline: Deadline
+    ) -> types.ListToolsResult:
         # Before the call: the connection may be gone when the result is there.
-        mirrors = self._mirrors(self._engine.connection(deadline, cancel))
+        mirrors = self._mirrors(self._engine.connection(deadline, options.cancel))
         params = {} if cursor is None else {"cursor": cursor}
         result = self._engine.call(methods.LIST_TOOLS, params, types.ListToolsResult, options, deadline)
         self._tools.learn(result, mirrors)
@@ -146,11 +150,8 @@ class Verbs:
         return options._replace(headers={**options.headers, **headers}) if headers else options
 
     def _relist(self, options: CallOptions, deadline: Deadline) -> None:
-        def page(cursor: Optional[str]) -> types.ListToolsResult:
-            left = deadline.remaining()
-            return self.list_tools(cursor, timeout=left, cancel=options.cancel, headers=options.headers)
-
-        for _ in self._all(page, "tools"):
+        plain = CallOptions(headers=options.headers, cancel=options.cancel)
+        for _ in self._all(lambda cursor: self._list_tools(cursor, plain, deadline), "tools"):
             pass
 
     def _check_output(

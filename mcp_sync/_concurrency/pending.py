@@ -40,23 +40,19 @@ class PendingCall:
         method: The method of the request, for messages of errors.
         deadline: When the call has to end.
         request_sent: ``False`` until a byte of the request may have left, then ``True``.
-        progress: Takes the params of a progress notification; ``None`` if nobody asked for it.
+        progress: Takes the params of a progress notification, and this call; ``None`` if nobody asked.
     """
 
     __slots__ = (
         "__weakref__",
         "_abort",
-        "_error",
         "_latch",
-        "_lock",
-        "_reply",
-        "_undecided",
+        "_outcomes",
         "deadline",
         "id",
         "method",
         "progress",
         "request_sent",
-        "settled",
     )
 
     def __init__(self, id: int, method: str, deadline: Deadline) -> None:
@@ -64,19 +60,19 @@ class PendingCall:
         self.method = method
         self.deadline = deadline
         self.request_sent = False
-        self.progress: Optional[Callable[[dict[str, Any]], None]] = None
-        self.settled = False
-        self._reply: Optional[dict[str, Any]] = None
-        self._error: Optional[BaseException] = None
+        self.progress: Optional[Callable[[dict[str, Any], PendingCall], None]] = None
+        # The first one counts. Appending is a single step, so a signal handler may interrupt it, or settle
+        # the call itself, at any moment.
+        self._outcomes: list[tuple[Optional[dict[str, Any]], Optional[BaseException]]] = []
         self._abort: Optional[Callable[[], None]] = None
-        # Whoever gets hold of it decides the outcome. Never released.
-        self._undecided = threading.Lock()
-        # Guards `_abort` and `settled`; nothing waits, and no foreign code runs, under it. Re-entrant,
-        # because a signal handler may cancel the call on the very thread that is just in here.
-        self._lock = threading.RLock()
         # Free once there is an outcome.
         self._latch = threading.Lock()
         self._latch.acquire()
+
+    @property
+    def settled(self) -> bool:
+        """Whether there is an outcome."""
+        return bool(self._outcomes)
 
     def settle(self, reply: dict[str, Any]) -> bool:
         """Bring the answer, the whole JSON-RPC response; return whether it counts."""
@@ -87,16 +83,19 @@ class PendingCall:
         return self._finish(None, error)
 
     def _finish(self, reply: Optional[dict[str, Any]], error: Optional[BaseException]) -> bool:
-        if not self._undecided.acquire(blocking=False):
+        if self._outcomes:
             return False
+        outcome = (reply, error)
         try:
-            self._reply, self._error = reply, error
-            with self._lock:
-                self.settled = True
-                abort, self._abort = self._abort, None
+            self._outcomes.append(outcome)
         finally:
-            # Whatever a signal handler raises above, nobody may wait for ever.
-            self._latch.release()
+            # Whatever a signal handler raises meanwhile, nobody may wait for ever.
+            won = bool(self._outcomes) and self._outcomes[0] is outcome
+            if won:
+                self._latch.release()
+        if not won:
+            return False
+        abort = self._abort
         if abort is not None and error is not None:
             abort()
         return True
@@ -106,17 +105,16 @@ class PendingCall:
 
         ``abort`` must neither block nor raise, and may run after the reader is gone.
         """
-        with self._lock:
-            self._abort = abort
-            if self.settled:
-                self._abort = None
-                return False
-            return True
+        # In this order: whoever settles looks for `abort` after the outcome is in, so one sees the other.
+        self._abort = abort
+        if self._outcomes:
+            self._abort = None
+            return False
+        return True
 
     def detach(self) -> None:
         """Forget what `attach` set."""
-        with self._lock:
-            self._abort = None
+        self._abort = None
 
     def wait(self, deadline: Optional[Deadline] = None) -> bool:
         """Block until there is an outcome or ``deadline`` (default: the call's own) has passed.
@@ -136,11 +134,11 @@ class PendingCall:
 
     def result(self) -> dict[str, Any]:
         """Return the answer, or raise the error, of a call that has its outcome."""
-        if self._error is not None:
-            raise self._error
-        assert self._reply is not None
-        return self._reply
+        if self._outcomes[0][1] is not None:
+            raise self._outcomes[0][1]  # No name for it: a frame that knows its own error is a circle.
+        assert self._outcomes[0][0] is not None
+        return self._outcomes[0][0]
 
     def forget_outcome(self) -> None:
         """Break the circle of an error, its frames and the call, so that nothing waits for the collector."""
-        self._error = self._reply = None
+        self._outcomes[:] = [(None, None)]

@@ -9,13 +9,15 @@ from typing import Any, Callable, Optional
 
 from ..errors import ClientClosed
 from .deadline import Deadline
-from .pending import wait_for
+from .pending import PendingCall, wait_for
 from .threads import join_all, spawn
 
 logger = logging.getLogger("mcp_sync.callbacks")
 
 # How long a thread waits for the next job before it ends, in seconds.
 _IDLE = 1.0
+# How often a caller that waits for room looks whether its call is over, in seconds.
+_SLICE = 0.1
 
 Job = tuple[Callable[..., Any], tuple[Any, ...], bool]
 
@@ -47,9 +49,9 @@ class Workers:
         self._jobs: deque[Job] = deque()
         self._threads: set[threading.Thread] = set()
         self._idle = 0
-        # Guards all of the above; no job runs under it. `_room` and `_work` share it. Re-entrant, because
-        # a signal handler, or the garbage collector with a forgotten client, may close these workers on a
-        # thread that is just in here.
+        # Guards `_jobs`, `_threads` and `_idle`; no job runs under it. `_room` and `_work` share it.
+        # Re-entrant, because a signal handler, or the garbage collector with a forgotten client, may close
+        # these workers on a thread that is just in here.
         self._lock = threading.RLock()
         self._work = threading.Condition(self._lock)
         self._room = threading.Condition(self._lock)
@@ -63,7 +65,7 @@ class Workers:
         self,
         job: Callable[..., Any],
         *args: Any,
-        wait: Optional[Deadline] = None,
+        wait: Optional[PendingCall] = None,
         droppable: bool = False,
         urgent: bool = False,
     ) -> bool:
@@ -72,8 +74,8 @@ class Workers:
         Args:
             job: What to run. Its exception is logged.
             args: What to pass.
-            wait: When the queue is full, wait until there is room or this deadline has passed. One of the
-                threads itself does not wait: it would wait for itself.
+            wait: When the queue is full, wait until there is room, or this call is over or out of time. One
+                of the threads itself does not wait: it would wait for itself.
             droppable: When the queue is full, the droppable job that waits longest makes room, with one
                 warning; also marks this job as one of them.
             urgent: Exceed the limit, up to ten times.
@@ -84,7 +86,7 @@ class Workers:
         with self._lock:
             if len(self._jobs) >= self._limit:
                 if wait is not None and not self.is_worker():
-                    self._room.wait_for(self._has_room, wait.remaining())
+                    self._await_room(wait)
                 if not self._has_room() and not self._make_room(droppable, urgent):
                     return False
             if self._closed:
@@ -96,6 +98,11 @@ class Workers:
             if self._idle < len(self._jobs) and len(self._threads) < self._max_threads:
                 return self._start_thread()
         return True
+
+    def _await_room(self, call: PendingCall) -> None:
+        # In slices, because whoever cancels the call does not know of this wait.
+        while not (self._has_room() or call.settled or call.deadline.expired):
+            self._room.wait(call.deadline.within(_SLICE).remaining())
 
     def _start_thread(self) -> bool:
         try:
@@ -165,8 +172,8 @@ class Workers:
         done = threading.Event()
         self._draining.add(done)
         try:
-            if not self.submit(done.set, wait=deadline, urgent=True):
-                return done.is_set()
+            if not self.submit(done.set, urgent=True):
+                return self._closed
             while True:
                 before = self.finished
                 if wait_for(done, deadline.within(patience)):

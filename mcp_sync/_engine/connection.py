@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 import threading
 from collections import deque
@@ -28,6 +27,7 @@ from ..errors import (
     SessionExpired,
     TransportError,
     UsageError,
+    another,
     remote_error,
 )
 from ..handlers import ProgressCallback
@@ -108,7 +108,7 @@ class Connection:
     def start(self, deadline: Deadline) -> None:
         """Connect the channel, unless the client was closed meanwhile."""
         if self.error is not None:
-            raise copy.copy(self.error)
+            raise another(self.error)
         self.channel.start(self, deadline)
 
     def exchange(
@@ -218,8 +218,7 @@ class Connection:
     def _fresh(self, call: PendingCall) -> MCPError:
         """Copy the reason of the loss, so that each caller raises an exception of its own."""
         assert self.error is not None
-        error = copy.copy(self.error)
-        error.__cause__ = self.error.__cause__
+        error = another(self.error)
         if hasattr(error, "request_sent"):
             error.request_sent = call.request_sent
         return error
@@ -274,12 +273,12 @@ class Connection:
 
     def receive(self, message: Any, call: Optional[PendingCall] = None) -> None:
         """Take what the peer sent. See `Inbound.receive`."""
+        if call is not None:
+            call.deadline.touch()  # Whatever comes on its own stream is a sign of life.
         kind = codec.classify(message)
         if kind is codec.RESPONSE:
             self._answer(message, call)
         elif kind is codec.NOTIFICATION:
-            if call is not None:
-                call.deadline.touch()
             self._notification(message, call)
         elif kind is codec.REQUEST:
             self._request(message, call)
@@ -337,7 +336,7 @@ class Connection:
             return
         call.deadline.touch()
         if call.progress is not None and isinstance(params, dict):
-            call.progress(params)
+            call.progress(params, call)
 
     def _request(self, message: dict[str, Any], own: Optional[PendingCall]) -> None:
         if not self._may_request():
@@ -408,13 +407,12 @@ class _Progress:
     def __init__(self, callback: ProgressCallback, call: PendingCall, router: Router) -> None:
         self._callback = callback
         self._method = call.method
-        self._deadline = call.deadline
         self._worker = router.worker
         self._caller = threading.get_ident()
         self._queued = False
         self.inline: Optional[deque[tuple[Any, ...]]] = deque() if self._worker.is_worker() else None
 
-    def __call__(self, params: Mapping[str, Any]) -> None:
+    def __call__(self, params: Mapping[str, Any], call: PendingCall) -> None:
         amount, text = _number(params.get("progress")), params.get("message")
         if amount is None:
             logger.debug("Ignored progress without a number")
@@ -424,8 +422,7 @@ class _Progress:
         by_caller = threading.get_ident() == self._caller
         if self.inline is None:
             self._queued = True
-            wait = self._deadline if by_caller else None
-            self._worker.submit(self._callback, *values, wait=wait, urgent=True)
+            self._worker.submit(self._callback, *values, wait=call if by_caller else None, urgent=True)
             return
         self.inline.append(values)
         if by_caller:

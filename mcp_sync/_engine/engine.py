@@ -8,7 +8,6 @@ input rounds, and validates the result.
 from __future__ import annotations
 
 import contextvars
-import copy
 import itertools
 import logging
 import random
@@ -42,6 +41,7 @@ from ..errors import (
     SessionExpired,
     UnsupportedProtocolVersion,
     UsageError,
+    another,
 )
 from ..transports._base import Channel, Settings, Target
 from ..types._lenient import first_problem
@@ -96,7 +96,7 @@ class _Opening:
         self._over = False
         self._connection: Optional[Connection] = None
         self._error: Optional[BaseException] = None
-        # Guards the four above. Re-entrant, as the engine's.
+        # Guards `waiting`, `_over`, `_connection` and `_error`. Re-entrant, as the engine's.
         self._lock = threading.RLock()
 
     def end(self, connection: Optional[Connection], error: Optional[BaseException] = None) -> None:
@@ -136,7 +136,7 @@ class _Opening:
             turn.forget_outcome()
             deadline.release()
         if self._error is not None:
-            raise _copy(self._error) from self._error.__cause__
+            raise another(self._error)
         assert self._connection is not None
         return self._connection
 
@@ -180,7 +180,8 @@ class Engine:
         self._opening: Optional[_Opening] = None
         self._closed = False
         self._forked = False
-        # Guards the five above. No I/O and no waiting under it. Re-entrant: a signal handler may close.
+        # Guards `_connection`, `_live`, `_opening`, `_closed` and `_forked`. No I/O and no waiting under it.
+        # Re-entrant: a signal handler may close.
         self._lock = threading.RLock()
         weakref.finalize(self, self._live.discard)
         fork.watch(self)
@@ -207,7 +208,7 @@ class Engine:
         if connection is None:
             raise UsageError("the session is not open yet: call initialize() or discover() first")
         if connection.error is not None:
-            raise copy.copy(connection.error) from connection.error
+            raise another(connection.error)
 
     def open(
         self,
@@ -256,7 +257,7 @@ class Engine:
         finally:
             with self._lock:
                 self._opening = None
-                dead = list(self._live.connections) if problem is not None else []
+                dead = [] if problem is None else self._spent()
             opening.end(connection, problem)
             # Those who waited have their error already: a stubborn server may take seconds to end.
             self._drop(dead)
@@ -272,7 +273,7 @@ class Engine:
     def _open_now(self, negotiation: Optional[Callable[[], Negotiation]]) -> Connection:
         plan = self.plan
         timeouts = plan.settings.timeouts
-        self._drop([each for each in self._live.connections if not each.retiring])
+        self._drop(self._spent())
         deadline = Deadline(timeouts.open)
         opener = Opener(self._connect, plan.identity, plan.listening, timeouts, deadline)
         identity = plan.target.identity()
@@ -299,11 +300,15 @@ class Engine:
         with self._lock:
             if self._closed:
                 raise ClientClosed("the client is closed")
-            self._live.connections[:] = [*self._live.connections, connection]
+            self._live.connections.append(connection)
         return connection
 
+    def _spent(self) -> list[Connection]:
+        """Return the connections that are of no use any more, not even to calls in flight."""
+        return [each for each in self._live.connections if not each.retiring]
+
     def _drop(self, dead: list[Connection]) -> None:
-        """Clear away connections that are of no use any more: reap the process, join the threads."""
+        """Clear connections away: reap the process, join the threads."""
         deadline = Deadline(self.plan.settings.timeouts.close)
         for connection in dead:
             connection.channel.close(deadline)
@@ -382,9 +387,9 @@ class Engine:
     ) -> dict[str, Any]:
         """Make a call and return its result as it came, input rounds done."""
         connection = self.connection(deadline, options.cancel)
-        result = self._exchange(connection, spec, params, options, deadline)
+        kind, result = self._exchange(connection, spec, params, options, deadline)
         rounds = 0
-        while connection.era.result_kind(result) == INPUT_REQUIRED:
+        while kind == INPUT_REQUIRED:
             rounds += 1
             if rounds > self.plan.settings.limits.input_rounds:
                 raise InputRoundsExceeded(
@@ -392,7 +397,7 @@ class Engine:
                 )
             responses = self._answer_inputs(input_requests(spec, result), spec, result, deadline)
             again = next_params(params, result, responses)
-            result = self._exchange(connection, spec, again, options, deadline)
+            kind, result = self._exchange(connection, spec, again, options, deadline)
         return result
 
     def _exchange(
@@ -402,8 +407,12 @@ class Engine:
         params: dict[str, Any],
         options: CallOptions,
         deadline: Deadline,
-    ) -> dict[str, Any]:
-        """Send a request; once more where the server has certainly not acted on it."""
+    ) -> tuple[str, dict[str, Any]]:
+        """Send a request; once more where the server has certainly not acted on it.
+
+        Returns:
+            The kind of the result, as the era has it in which it was sent, and the result.
+        """
         try:
             return self._send(connection, spec, params, options, deadline)
         except SessionExpired as error:
@@ -420,18 +429,20 @@ class Engine:
         params: dict[str, Any],
         options: CallOptions,
         deadline: Deadline,
-    ) -> dict[str, Any]:
+    ) -> tuple[str, dict[str, Any]]:
         era = connection.era
         era.check(spec)
         if self.plan.request_level is not None and era.traits.modern:
             options = options._replace(meta={LOG_LEVEL_KEY: self.plan.request_level, **options.meta})
         try:
-            return connection.exchange(era, spec, params, options, deadline)
+            result = connection.exchange(era, spec, params, options, deadline)
         except UnsupportedProtocolVersion as refusal:
             other = self._other_version(connection, era, refusal)
             if other is None:
                 raise
-            return connection.exchange(other, spec, params, options, deadline)
+            era = other
+            result = connection.exchange(era, spec, params, options, deadline)
+        return era.result_kind(result), result
 
     def _other_version(
         self, connection: Connection, era: Era, refusal: UnsupportedProtocolVersion
@@ -464,13 +475,6 @@ class Engine:
             return {key: answers.answer(request, key) for key, request in requests.items()}
         finally:
             deadline.release()
-
-
-def _copy(error: BaseException) -> BaseException:
-    try:
-        return copy.copy(error)
-    except Exception:  # One of another library, that can only be made with arguments of its own.
-        return error
 
 
 def _is_legacy(verdict: Verdict) -> bool:

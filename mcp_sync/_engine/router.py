@@ -65,7 +65,7 @@ class Router:
 
     def _queue(self, job: Callable[[], Any], call: Optional[PendingCall]) -> None:
         # Only a caller that reads its own response may wait for room; a shared reader must go on.
-        self.worker.submit(job, wait=call.deadline if call is not None else None, droppable=True)
+        self.worker.submit(job, wait=call, droppable=True)
 
     def request(self, message: Mapping[str, Any], calls: list[PendingCall], respond: Respond) -> None:
         """Answer a request of the server: a refusal at once, the rest on a handler thread.

@@ -14,7 +14,9 @@ from engine.background import Background, wait_until
 
 from mcp_sync._concurrency import workers as module
 from mcp_sync._concurrency.deadline import Deadline
+from mcp_sync._concurrency.pending import PendingCall
 from mcp_sync._concurrency.workers import Workers
+from mcp_sync.errors import CallCancelled
 
 
 def make(threads=1, limit=1000):
@@ -35,6 +37,11 @@ class Gate:
     def __call__(self) -> None:
         self.entered.set()
         assert self.open.wait(10)
+
+
+def call_within(seconds):
+    """Make a call that has so long."""
+    return PendingCall(1, "tools/call", Deadline(seconds))
 
 
 @pytest.fixture
@@ -178,7 +185,7 @@ def test_a_sender_that_may_wait_goes_on_as_soon_as_there_is_room(stuck):
     seen = []
     workers.submit(seen.append, 1)
     workers.submit(seen.append, 2)
-    sender = Background(workers.submit, seen.append, 3, wait=Deadline(10))
+    sender = Background(workers.submit, seen.append, 3, wait=call_within(10))
     gate.open.set()
     assert sender.result() is True
     assert workers.drain(Deadline(5), 5)
@@ -189,14 +196,24 @@ def test_a_sender_that_may_wait_gives_up_at_its_deadline(stuck):
     workers, _ = stuck
     workers.submit(print)
     workers.submit(print)
-    assert not workers.submit(print, wait=Deadline(0.02))
+    assert not workers.submit(print, wait=call_within(0.02))
+
+
+def test_a_sender_that_waits_is_let_go_when_its_call_is_cancelled(stuck):
+    workers, _ = stuck
+    workers.submit(print)
+    workers.submit(print)
+    call = call_within(None)
+    sender = Background(workers.submit, print, wait=call)
+    call.fail(CallCancelled("cancelled"))
+    assert sender.result() is False
 
 
 def test_a_sender_that_waits_is_let_go_by_closing(stuck):
     workers, gate = stuck
     workers.submit(print)
     workers.submit(print)
-    sender = Background(workers.submit, print, wait=Deadline(None))
+    sender = Background(workers.submit, print, wait=call_within(None))
     closing = Background(workers.close, Deadline(5))
     assert sender.result() is False
     gate.open.set()
@@ -209,7 +226,7 @@ def test_a_job_that_sends_to_its_own_full_queue_does_not_wait_for_itself():
     def send():
         gate()
         started = time.monotonic()
-        workers.submit(print, wait=Deadline(5), droppable=True)
+        workers.submit(print, wait=call_within(5), droppable=True)
         outcome.append(time.monotonic() - started)
 
     workers.submit(send)

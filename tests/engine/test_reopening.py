@@ -204,3 +204,27 @@ def test_eight_threads_that_hit_a_forgotten_session_share_one_new_handshake():
         calls = [Background(client.call_tool, "x") for _ in range(8)]
         assert {each.result().text for each in calls} == {"again"}
     assert len(target.channels) == 2
+
+
+def test_a_failing_new_handshake_leaves_calls_on_the_old_session_alone():
+    arrived, answer = threading.Event(), threading.Event()
+
+    def call(request):
+        if request["params"]["name"] == "slow":
+            arrived.set()
+            answer.wait(10)
+            return text("slow but right")
+        return SessionExpired("the session is not known", request_sent=False)
+
+    fails = []
+    scripts = legacy(tools_call=call)
+    greet = scripts["initialize"]
+    scripts["initialize"] = lambda request: ConnectFailed("refused") if fails else greet(request)
+    with Client(PostTarget(scripts)) as client:
+        slow = Background(client.call_tool, "slow")
+        assert arrived.wait(10)
+        fails.append(True)
+        with pytest.raises(ConnectFailed):
+            client.call_tool("quick")
+        answer.set()
+        assert slow.result().text == "slow but right"

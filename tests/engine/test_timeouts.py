@@ -312,3 +312,11 @@ def test_the_time_that_an_opening_took_does_not_count_as_silence():
     client = Client(target, timeouts=Timeouts(silence=0.4))
     assert client.call_tool("x").text == "done"
     client.close()
+
+
+def test_any_message_on_the_calls_own_stream_is_a_sign_of_life():
+    ping = {"jsonrpc": "2.0", "id": "s-1", "method": "ping"}
+    pauses = [lambda: time.sleep(0.15), ping] * 4  # the passing of time is what is tested
+    target = PostTarget(legacy(tools_call=lambda request: [*pauses, text("done")]))
+    with Client(target, timeouts=Timeouts(silence=0.4)) as client:
+        assert client.call_tool("x").text == "done"
