@@ -102,7 +102,9 @@ class BoundedConnection(_Connection):
     def reuse(self, exchange: Exchange) -> bool:
         """Bind an idle connection to an exchange, or return ``False`` if it is of no use any more."""
         timed = self._timed
-        if timed is None or not self._finish_last(timed, exchange) or not timed.is_silent():
+        if timed is None or not self._finish_last(timed, exchange.deadline.within(_END_SECONDS)):
+            return False
+        if not timed.is_silent():
             return False
         self._exchange = exchange
         self.is_reused = True
@@ -110,12 +112,22 @@ class BoundedConnection(_Connection):
         exchange.publish(self.sock)
         return True
 
-    def _finish_last(self, timed: TimedSocket, exchange: Exchange) -> bool:
-        """Take what is left of the last response, if it comes soon."""
+    def is_stale(self) -> bool:
+        """Whether an idle connection is of no use any more, as far as that is known without waiting."""
+        timed = self._timed
+        if timed is None:
+            return True
+        if timed.is_silent():
+            return False
+        # What is there may be the rest of the last response, with or without an end of the stream behind it.
+        return self._head is None or not self._finish_last(timed, Deadline(0)) or not timed.is_silent()
+
+    def _finish_last(self, timed: TimedSocket, deadline: Deadline) -> bool:
+        """Take what is left of the last response, if it comes in time."""
         head, self._head = self._head, None
         if head is None:
             return True
-        timed.deadline = exchange.deadline.within(_END_SECONDS)
+        timed.deadline = deadline
         try:
             while not head.isclosed():
                 head.read1(_BUFFER_SIZE)

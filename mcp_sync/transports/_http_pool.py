@@ -43,9 +43,24 @@ class IdleConnections:
         if item is not None:
             self._items.append(item)
 
-    def qsize(self) -> int:
-        """Return how many there are."""
-        return len(self._items)
+    def close_oldest_stale(self) -> None:
+        """Close the connection that was not used for longest, if its server has closed it.
+
+        Since the last in is the first out, nothing else would ever look at it. Whoever calls this holds no
+        connection, so that nobody misses the one that is looked at.
+        """
+        try:
+            conn = self._items.popleft()
+        except IndexError:
+            return
+        try:
+            if not conn.is_stale():
+                self._items.appendleft(conn)
+                return
+        except BaseException:
+            conn.close()
+            raise
+        conn.close()
 
 
 class BoundedPool(HTTPConnectionPool):
@@ -103,6 +118,7 @@ class BoundedPool(HTTPConnectionPool):
         # urllib3 keeps the queue alive until the pool is collected; it must not lead back to the pool.
         conn.pool = None
         idle.put(conn)
+        cast(IdleConnections, idle).close_oldest_stale()
         if self.pool is None:  # Closed meanwhile, maybe before the connection was in.
             _close_all(cast(Any, idle))
 

@@ -71,6 +71,57 @@ def test_many_threads_get_as_many_connections_as_they_need_and_keep_them(session
     assert not [record for record in caplog.records if record.levelname == "WARNING"]
 
 
+@pytest.mark.parametrize("kind", ["json", "events", "alive"])
+def test_idle_connections_that_the_server_closed_are_closed_too(session: Any, kind: str) -> None:
+    gate = threading.Barrier(6)
+    late, tired = threading.Event(), threading.Event()
+    shut_down, closed = threading.Semaphore(0), threading.Semaphore(0)
+
+    def script(turn: Turn) -> None:
+        if turn.message["method"] != "together":
+            turn.result()
+            return
+        gate.wait(PATIENCE)
+        if turn.id % 6 == 0:
+            turn.wait(late)
+        if kind == "json" or turn.id % 6 == 0:
+            turn.result()
+        else:
+            turn.stream(event(answer(turn.id)))
+        if turn.id % 6 == 0:
+            return
+        turn.wait(tired)
+        if kind != "json":
+            turn.end()
+        if kind != "alive":
+            turn.sock.shutdown(socket.SHUT_WR)
+        shut_down.release()
+        if kind != "alive" and turn.wait_for_close():
+            closed.release()
+
+    def call_together() -> None:
+        calls = [client.pending("together") for _ in range(6)]
+        threads = [threading.Thread(target=client.send, args=(call,)) for call in calls]
+        for thread in threads:
+            thread.start()
+        for thread in threads[:5]:
+            thread.join(PATIENCE)
+        late.set()
+        threads[5].join(PATIENCE)
+
+    client = session(script)
+    call_together()
+    tired.set()
+    assert all(shut_down.acquire(timeout=PATIENCE) for _ in range(5))
+    for _ in range(5):
+        client.call()
+    if kind == "alive":
+        call_together()
+    else:
+        assert all(closed.acquire(timeout=PATIENCE) for _ in range(5))
+    assert client.server.connections == 6
+
+
 @pytest.mark.parametrize("kind", ["json", "events"])
 def test_a_connection_that_the_server_closed_is_replaced_unnoticed(session: Any, kind: str) -> None:
     closed = threading.Event()
