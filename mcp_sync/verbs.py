@@ -24,13 +24,6 @@ from .options import UNSET, Limits, TimeoutArgument, Timeouts, check_seconds, ch
 logger = logging.getLogger("mcp_sync.session")
 
 M = TypeVar("M", bound=BaseModel)
-Page = TypeVar(
-    "Page",
-    types.ListToolsResult,
-    types.ListResourcesResult,
-    types.ListPromptsResult,
-    types.ListResourceTemplatesResult,
-)
 Meta = Optional[Mapping[str, Any]]
 Headers = Optional[Mapping[str, str]]
 
@@ -441,8 +434,8 @@ class Verbs:
         params = {} if cursor is None else {"cursor": cursor}
         return self._call(spec, params, model, options, timeout)
 
-    def _all(self, fetch: Callable[[Optional[str]], Page], items: str) -> Iterator[Any]:
-        """Follow the pages, up to ``Limits.pages``.
+    def _all(self, fetch: Callable[[Optional[str]], Any], items: str) -> Iterator[Any]:
+        """Follow the pages that ``fetch`` returns, up to ``Limits.pages``.
 
         Raises:
             InvalidResult: A cursor came twice, or there are too many pages. A list is never cut silently.

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 from pydantic_core import to_json
 
 from .._concurrency.deadline import Deadline
 from .._protocol.headers import InvalidParamHeader, ParamHeader, compile_param_headers, param_headers
-from .._protocol.schemas import OutputSchema
-from ..types import ListToolsResult, Tool
+
+# Models, and what checks schemas, load when they are used: a program that only calls needs neither.
+if TYPE_CHECKING:
+    from .._protocol.schemas import OutputSchema
+    from ..types import ListToolsResult, Tool
 
 logger = logging.getLogger("mcp_sync.tools")
 
@@ -45,6 +48,8 @@ class ToolIndex:
                 self._headers.pop(tool.name, None)
         for tool in result.tools:
             if isinstance(tool.output_schema, dict):
+                from .._protocol.schemas import OutputSchema
+
                 self._schemas[tool.name] = OutputSchema(tool.output_schema)
             else:
                 self._schemas.pop(tool.name, None)
