@@ -64,7 +64,7 @@ def translated(error: Exception, exchange: Exchange, doing: str, peer: str) -> E
         return UsageError(f"{doing}: a SOCKS proxy needs the package PySocks")
     if exchange.aborted:
         text = f"{doing}: the connection to {peer} was closed on this side"
-        return ConnectionLost(text, request_sent=exchange.sent)
+        return ConnectionLost(text, request_sent=exchange.call_sent)
     if exchange.deadline.expired:
         return timed_out(exchange, doing, peer)
     cause = _described(error)
@@ -78,8 +78,7 @@ def timed_out(exchange: Exchange, doing: str, peer: str) -> CallTimeout:
     """Say that the deadline has passed."""
     bound = exchange.deadline.reached
     text = f"{doing}: no answer from {peer} within {bound:g} s" if bound is not None else f"{doing}: too late"
-    sent = exchange.sent if exchange.call is None else exchange.call.request_sent
-    return CallTimeout(text, timeout=bound, request_sent=sent)
+    return CallTimeout(text, timeout=bound, request_sent=exchange.call_sent)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

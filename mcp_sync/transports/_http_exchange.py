@@ -29,10 +29,11 @@ class Exchange:
     Attributes:
         sent: Whether a byte of the current request may have left.
         session: Whether it goes through a session of the user, which tells nothing of what was sent.
+        resumes: Whether the call's request has been sent before, and the rest of its answer is asked for.
         aborted: Whether `abort` was called.
     """
 
-    __slots__ = ("_sockets", "aborted", "call", "connect", "deadline", "sent", "session")
+    __slots__ = ("_sockets", "aborted", "call", "connect", "deadline", "resumes", "sent", "session")
 
     def __init__(
         self, deadline: Deadline, connect: Optional[float] = None, call: Optional[PendingCall] = None
@@ -42,6 +43,7 @@ class Exchange:
         self.call = call
         self.sent = False
         self.session = False
+        self.resumes = False
         self.aborted = False
         # The sockets in use. Whoever takes one out decides: its owner, who gives it back to the pool, or
         # `abort`, which shuts it down. Single operations of a list are atomic, so that a connection which
@@ -79,6 +81,11 @@ class Exchange:
             return False
         return True
 
+    @property
+    def call_sent(self) -> bool:
+        """Whether a byte of the call's request, or else of the current one, may have left."""
+        return self.sent if self.call is None else self.call.request_sent
+
     def mark_sent(self) -> None:
         """Note that a byte of the request may leave from now on."""
         self.sent = True
@@ -88,7 +95,7 @@ class Exchange:
     def unmark_sent(self) -> None:
         """Note that no byte of the request has left after all."""
         self.sent = False
-        if self.call is not None:
+        if self.call is not None and not self.resumes:
             self.call.request_sent = False
 
     def abort(self) -> None:

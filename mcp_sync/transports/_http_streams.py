@@ -52,6 +52,7 @@ class Resumption:
             ConnectionLost: Too many attempts in a row failed.
             CallTimeout: The call's deadline passed.
         """
+        exchange.resumes = True
         failures = 0
         while failures < self._retry.resume:
             if self._wait(call, exchange, ended.retry):

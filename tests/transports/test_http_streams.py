@@ -21,6 +21,7 @@ from http_server import (
     event,
     frame_of,
     serving,
+    shut,
 )
 
 from mcp_sync._concurrency.deadline import Deadline
@@ -28,6 +29,7 @@ from mcp_sync.errors import CallCancelled, CallTimeout, ConnectionLost, HTTPStat
 from mcp_sync.options import Limits, Retry, Timeouts
 from mcp_sync.transports import StreamableHTTP
 from mcp_sync.transports._base import Settings
+from mcp_sync.transports._http_socket import TimedSocket
 
 NOTE = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 PRIMING = b"id: 1\ndata:\n\n"
@@ -309,6 +311,31 @@ def test_the_deadline_bounds_the_waiting_for_another_attempt(session: Any) -> No
         client.call(timeout=0.3)
     assert 0.25 < time.monotonic() - before < 1.5
     assert caught.value.request_sent is True
+
+
+def test_a_get_that_is_not_sent_does_not_unsay_the_request(session: Any, monkeypatch: Any) -> None:
+    chosen, gone = threading.Event(), threading.Event()
+
+    def seems_silent(timed: TimedSocket) -> bool:
+        chosen.set()
+        return gone.wait(PATIENCE)
+
+    def script(turn: Turn) -> None:
+        turn.stream(b"id: 1\nretry: 1\ndata:\n\n")
+        turn.end()
+        turn.wait(chosen)
+        shut(client.server._listener)
+        turn.reset()
+        gone.set()
+
+    monkeypatch.setattr(TimedSocket, "is_silent", seems_silent)
+    client = session(script, wire=LEGACY, retry=Retry(resume=1_000_000))
+    call = client.pending(timeout=0.5)
+    with pytest.raises(CallTimeout) as caught:
+        client.send(call)
+    assert len(client.server.turns) == 1
+    assert caught.value.request_sent is True
+    assert call.request_sent is True
 
 
 def test_a_call_that_waits_for_another_attempt_can_be_cancelled(session: Any) -> None:
