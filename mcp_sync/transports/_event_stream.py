@@ -11,6 +11,8 @@ from ..errors import MessageTooLarge
 
 _BOM = b"\xef\xbb\xbf"
 _LARGE = 65536
+# An hour. What is longer is a mistake, and what is much longer no clock can wait.
+_LONGEST_RETRY = 3_600_000
 _DATA, _ID, _RETRY = b"data", b"id", b"retry"
 
 
@@ -28,7 +30,7 @@ class EventStream:
 
     Attributes:
         last_id: The event id that counts at the moment, ``""`` for none.
-        retry: The milliseconds before a reconnection, if the server named them.
+        retry: The milliseconds before a reconnection, if the server named them; at most an hour.
         count: How many events there were so far, with and without data.
     """
 
@@ -98,7 +100,7 @@ class EventStream:
     def _take_retry(self, value: bytes) -> None:
         digits = value[value.startswith(b" ") :]
         if digits.isdigit() and len(digits) < 16:
-            self.retry = int(digits)
+            self.retry = min(int(digits), _LONGEST_RETRY)
 
     def _blocks(self) -> Iterator[bytes]:
         """Yield what stands between blank lines."""

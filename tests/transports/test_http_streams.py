@@ -144,6 +144,21 @@ def test_a_dropped_get_stream_is_opened_again_where_it_ended(session: Any) -> No
     assert client.inbound.reports == []
 
 
+def test_a_delay_that_no_clock_can_wait_does_not_end_the_thread(session: Any) -> None:
+    def script(turn: Turn) -> None:
+        turn.stream(event(NOTE, b"retry: 999999999999999\n"))
+        turn.end()
+
+    client = session(script, wire=LISTENING)
+    client.inbound.wait_until(lambda: bool(client.inbound.messages))
+    (thread,) = stream_threads()
+    thread.join(0.2)
+    assert thread.is_alive()
+    assert client.inbound.reports == []
+    client.channel.close(Deadline(PATIENCE))
+    assert not thread.is_alive()
+
+
 @pytest.mark.parametrize("how", ["ends", "reset", "refused"])
 def test_a_get_stream_that_does_not_stay_is_given_up(how: str, caplog: Any) -> None:
     caplog.set_level("INFO")
