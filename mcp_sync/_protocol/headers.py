@@ -1,6 +1,6 @@
-"""HTTP headers that mirror the body of a request (2026-07-28).
+"""HTTP headers: the check of a user's own, and those that mirror the body of a request (2026-07-28).
 
-Servers compare them with the body, so every value is derived from the very values that are sent.
+Servers compare the latter with the body, so every value is derived from the very values that are sent.
 """
 
 from __future__ import annotations
@@ -26,8 +26,36 @@ _NAME_SOURCES = {
     "tasks/cancel": "taskId",
 }
 
+# They say how a message is sent.
+_FRAMING = ("content-length", "transfer-encoding")
 _PLAIN_VALUE = re.compile(r"(?:[!-~](?:[ -~]*[!-~])?)?")
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+
+
+def checked_headers(headers: Any) -> Optional[dict[str, str]]:
+    """Return a copy of a user's headers.
+
+    Raises:
+        UsageError: They cannot be sent.
+    """
+    if headers is None:
+        return None
+    if not isinstance(headers, Mapping):
+        raise UsageError(f"headers must be a mapping, not {type(headers).__name__}")
+    for name, value in headers.items():
+        if not isinstance(name, str) or not _TOKEN.fullmatch(name):
+            raise UsageError(f"{name!r} is no name of a header")
+        if name.lower() in _FRAMING:
+            raise UsageError(f"header {name} says how a message is sent, and cannot be given")
+        if not isinstance(value, str):
+            raise UsageError(f"header {name}: the value must be a string, not {type(value).__name__}")
+        if any(letter in "\r\n\0" for letter in value) or value != value.strip():
+            raise UsageError(f"header {name}: the value holds a line end, NUL, or white space around it")
+        try:
+            value.encode("iso-8859-1")
+        except UnicodeEncodeError:
+            raise UsageError(f"header {name}: the value holds characters outside of Latin-1") from None
+    return dict(headers)
 
 
 def encode_header_value(text: str) -> str:

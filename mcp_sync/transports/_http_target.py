@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Optional, Union
 from urllib.parse import urlsplit
 
+from .._protocol.headers import checked_headers
 from ..errors import UsageError
 from ._base import Channel, Settings
 
 if TYPE_CHECKING:
     import requests
 
-_OURS = ("content-length", "transfer-encoding")
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -112,32 +112,6 @@ def check_url(url: Any, schemes: tuple[str, ...]) -> None:
     if parts.scheme.lower() not in schemes or not host:
         wanted = " or ".join(f"{scheme}://host/path" for scheme in schemes)
         raise UsageError(f"the URL must look like {wanted}, not {public_url(url)!r}")
-
-
-def checked_headers(headers: Any) -> Optional[dict[str, str]]:
-    """Return a copy of a user's headers.
-
-    Raises:
-        UsageError: They cannot be sent.
-    """
-    if headers is None:
-        return None
-    if not isinstance(headers, Mapping):
-        raise UsageError(f"headers must be a mapping, not {type(headers).__name__}")
-    for name, value in headers.items():
-        if not isinstance(name, str) or not is_visible_ascii(name) or ":" in name:
-            raise UsageError(f"{name!r} is no name of a header")
-        if name.lower() in _OURS:
-            raise UsageError(f"header {name} says how a message is sent, and cannot be given")
-        if not isinstance(value, str):
-            raise UsageError(f"header {name}: the value must be a string, not {type(value).__name__}")
-        if any(letter in "\r\n\0" for letter in value) or value != value.strip():
-            raise UsageError(f"header {name}: the value holds a line end, NUL, or white space around it")
-        try:
-            value.encode("iso-8859-1")
-        except UnicodeEncodeError:
-            raise UsageError(f"header {name}: the value holds characters outside of Latin-1") from None
-    return dict(headers)
 
 
 def origin(url: str) -> tuple[str, str, Optional[int]]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import requests
 
+from mcp_sync._protocol.headers import checked_headers
 from mcp_sync.errors import UsageError
 from mcp_sync.options import Limits, Retry, Timeouts
 from mcp_sync.transports import StreamableHTTP
@@ -67,6 +68,8 @@ def test_other_urls_are_taken(url: str) -> None:
         {"headers": {"X Y": "z"}},
         {"headers": {"X:": "z"}},
         {"headers": {"": "z"}},
+        {"headers": {"X(Y)": "z"}},
+        {"headers": {"\u00fc": "z"}},
         {"headers": {"Content-Length": "5"}},
         {"headers": {"transfer-encoding": "chunked"}},
         {"auth": "token"},
@@ -131,6 +134,17 @@ def test_headers_given_are_copied() -> None:
     target = StreamableHTTP("https://h/mcp", headers=headers)
     headers["A"] = "\n"
     assert target.headers == {"A": "b"}
+
+
+def test_headers_of_a_single_call_can_be_checked_alike() -> None:
+    headers = {"X-A_b.1": "v w", "traceparent": ""}
+    checked = checked_headers(headers)
+    assert checked == headers
+    assert checked is not headers
+    assert checked_headers(None) is None
+    for name in ("X Y", "X\nY", "X:", "Transfer-Encoding"):
+        with pytest.raises(UsageError):
+            checked_headers({name: "v"})
 
 
 def test_a_session_is_taken() -> None:
