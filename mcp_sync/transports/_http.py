@@ -99,7 +99,7 @@ class HTTPChannel:
             call.detach()
 
     def _request(self, frame: Frame, call: PendingCall, exchange: Exchange) -> None:
-        in_session = self._endpoint.in_session
+        in_session = self._endpoint.carries_session(frame)
         reply = self._endpoint.post(frame, exchange)
         try:
             if not 200 <= reply.status < 300:
@@ -142,10 +142,11 @@ class HTTPChannel:
         self._live.add(exchange)
         try:
             self._check_open(doing)
+            in_session = self._endpoint.carries_session(frame)
             reply = self._endpoint.post(frame, exchange)
             try:
                 if not 200 <= reply.status < 300:
-                    self._intake.reject(reply, exchange, doing)
+                    self._intake.reject(reply, exchange, doing, in_session)
             except BaseException:
                 reply.close()
                 raise

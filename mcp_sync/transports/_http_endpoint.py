@@ -40,11 +40,15 @@ class Endpoint:
         """Whether requests carry a session id."""
         return self.wire.sessions and self.session_id is not None
 
+    def carries_session(self, frame: Frame) -> bool:
+        """Whether a message is sent with a session id; that which opens a session is not."""
+        return self.in_session and frame.method != "initialize"
+
     def post(self, frame: Frame, exchange: Exchange) -> Reply:
         """Send a message; take the session id from the answer to ``initialize``."""
         is_opening = frame.method == "initialize"
         headers = {**frame.headers, **_POST}
-        self._add_state(headers, not is_opening)
+        self._add_state(headers, self.carries_session(frame))
         doing = frame.method or "a response"
         reply = self._sender.send("POST", headers, frame.body, exchange, doing)
         if is_opening and 200 <= reply.status < 300:

@@ -137,28 +137,35 @@ class Intake:
             SessionExpired: The server does not know the session any more.
             HTTPStatusError: Anything else.
         """
-        body = self._failure(reply, exchange)
-        reply.release()
+        body = self._failure_body(reply, exchange)
         message = _json_object(body) if media_type(reply) in ("application/json", "") else {}
         parts = codec.error_parts(message)
         is_ours = codec.as_id(message.get("id")) == call.id
         is_addressed = is_ours and parts is not None and parts.code != _SESSION_NOT_FOUND
-        if reply.status == 404 and in_session and not is_addressed:
-            raise SessionExpired(
-                f"{call.method}: {public_url(reply.url)} does not know the session any more",
-                request_sent=False,
-            )
-        if parts is not None and (is_ours or message.get("id") is None):
-            raise remote_error(parts.code, parts.message, parts.data, status=reply.status)
-        raise status_error(reply.status, reply.headers, reply.url, _text(body), call.method)
-
-    def reject(self, reply: Reply, exchange: Exchange, doing: str) -> NoReturn:
-        """Raise the `HTTPStatusError` of a response that concerns no request."""
-        body = self._excerpt(reply, exchange)
+        fault: MCPError = _failure(reply, body, call.method, in_session)
+        is_expired = isinstance(fault, SessionExpired) and not is_addressed
+        if parts is not None and (is_ours or message.get("id") is None) and not is_expired:
+            fault = remote_error(parts.code, parts.message, parts.data, status=reply.status)
         reply.release()
-        raise status_error(reply.status, reply.headers, reply.url, _text(body), doing)
+        raise fault
 
-    def _failure(self, reply: Reply, exchange: Exchange) -> bytes:
+    def reject(
+        self, reply: Reply, exchange: Exchange, doing: str, in_session: Optional[bool] = None
+    ) -> NoReturn:
+        """Raise what a response with another status than the one hoped for means where no request waits.
+
+        Args:
+            in_session: Whether a message was sent with a session id; ``None`` if none was sent.
+
+        Raises:
+            SessionExpired: The server does not know the session any more.
+            HTTPStatusError: Anything else.
+        """
+        fault = _failure(reply, self._excerpt(reply, exchange), doing, in_session)
+        reply.release()
+        raise fault
+
+    def _failure_body(self, reply: Reply, exchange: Exchange) -> bytes:
         if media_type(reply) == "application/json":
             return self._excerpt(reply, exchange, min(self._limit, _LARGEST_ERROR))
         return self._excerpt(reply, exchange)
@@ -189,6 +196,14 @@ def media_type(reply: Reply) -> str:
     """Return the media type of a response in lower case, ``""`` if it names none."""
     kind: str = reply.headers.get("content-type") or ""
     return kind.partition(";")[0].strip().lower()
+
+
+def _failure(reply: Reply, body: bytes, doing: str, in_session: Optional[bool]) -> MCPError:
+    """Say what a status means that is no success."""
+    if reply.status == 404 and in_session:
+        where = public_url(reply.url)
+        return SessionExpired(f"{doing}: {where} does not know the session any more", request_sent=False)
+    return status_error(reply.status, reply.headers, reply.url, _text(body), doing)
 
 
 def _text(data: bytes) -> str:

@@ -165,16 +165,28 @@ def test_404_without_a_session_is_an_http_failure(session: Any, wire: Wire) -> N
     assert caught.value.status == 404
 
 
-def test_404_to_a_notification_is_no_expiry_and_spoils_nothing(session: Any) -> None:
+def test_404_to_a_notification_is_an_expiry_too_and_spoils_nothing(session: Any) -> None:
     def script(turn: Turn) -> None:
         opening(turn) if "id" in turn.message else turn.reply(404)
 
     client = session(script, wire=LEGACY)
     client.call("initialize")
-    with pytest.raises(HTTPStatusError):
+    with pytest.raises(SessionExpired, match="notifications/initialized: ") as caught:
         client.notify()
+    assert caught.value.request_sent is False
     assert client.channel.session_id == "s-1"
     client.call()
+
+
+def test_404_to_a_notification_without_a_session_is_an_http_failure(session: Any) -> None:
+    with pytest.raises(HTTPStatusError):
+        session(lambda turn: turn.reply(404), wire=LEGACY).notify()
+
+
+def test_404_to_initialize_concerns_no_session(session: Any) -> None:
+    client = session(lambda turn: turn.reply(404), wire=LEGACY, session_id="old")
+    with pytest.raises(HTTPStatusError):
+        client.call("initialize")
 
 
 @pytest.mark.parametrize(
