@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import weakref
+from contextlib import closing
 from typing import Optional
 
 from .._concurrency.deadline import Deadline
@@ -100,14 +101,10 @@ class HTTPChannel:
 
     def _request(self, frame: Frame, call: PendingCall, exchange: Exchange) -> None:
         in_session = self._endpoint.carries_session(frame)
-        reply = self._endpoint.post(frame, exchange)
-        try:
+        with closing(self._endpoint.post(frame, exchange)) as reply:
             if not 200 <= reply.status < 300:
                 self._intake.refuse(reply, call, exchange, in_session)
             ended = self._intake.answer(reply, call, exchange)
-        except BaseException:
-            reply.close()
-            raise
         if ended is None or call.settled:
             return
         if not self._endpoint.wire.resumable or not ended.last_id:
@@ -143,14 +140,10 @@ class HTTPChannel:
         try:
             self._check_open(doing)
             in_session = self._endpoint.carries_session(frame)
-            reply = self._endpoint.post(frame, exchange)
-            try:
+            with closing(self._endpoint.post(frame, exchange)) as reply:
                 if not 200 <= reply.status < 300:
                     self._intake.reject(reply, exchange, doing, in_session)
-            except BaseException:
-                reply.close()
-                raise
-            reply.release()
+                reply.release()
         except Exception as error:
             raise_translated(error, exchange, doing, self.peer)
         finally:

@@ -41,7 +41,7 @@ class Reply(Protocol):
         """Give the connection back; a rest of the body is taken when the connection is needed again."""
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection, unless it was given back."""
 
 
 class DirectReply:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from contextlib import closing
 from typing import Optional
 
 from .._concurrency.deadline import Deadline
@@ -100,14 +101,10 @@ class Resumption:
     def _attempt(
         self, call: PendingCall, exchange: Exchange, last_id: str, as_answer: bool = False
     ) -> Optional[Ended]:
-        reply = self._endpoint.get(last_id, exchange)
-        try:
+        with closing(self._endpoint.get(last_id, exchange)) as reply:
             if not is_event_stream(reply):
                 self._intake.reject(reply, exchange, call.method)
             return self._intake.events(reply, exchange, call, as_answer)
-        except BaseException:
-            reply.close()
-            raise
 
 
 def unanswered(method: str, peer: str) -> ConnectionLost:
@@ -205,14 +202,11 @@ class GetStream:
         self._exchange = exchange = Exchange(Deadline(None), self._connect)
         if self._stopped.is_set():
             exchange.abort()
-        reply = self._endpoint.get(self._last_id, exchange)
-        try:
+        with closing(self._endpoint.get(self._last_id, exchange)) as reply:
             if not is_event_stream(reply):
                 self._intake.reject(reply, exchange, "GET")
             self.decided.set()
             ended = self._intake.events(reply, exchange, None)
-        finally:
-            reply.close()
         assert ended is not None
         self._last_id = ended.last_id or self._last_id
         return ended
