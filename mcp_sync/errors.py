@@ -25,7 +25,7 @@
     |- OutputInvalid             only with ``validation="strict"``
     `- AuthError                 raised by the authorization hooks
 
-All of them can be pickled. A message names the method and the peer, never a secret.
+All of them can be pickled. A message names method and peer where there are any, never a secret.
 """
 
 from __future__ import annotations

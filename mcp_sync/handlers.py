@@ -24,8 +24,8 @@ ProgressCallback = Callable[[float, Optional[float], Optional[str]], Any]
 """``progress_callback(progress, total, message)``"""
 
 MessageHandler = Callable[[Any], Any]
-"""``message_handler(message)``: every notification and server request as its model, and the exceptions
-of the transport that concern no single call."""
+"""``message_handler(message)``: every notification and server request (but ``ping``) as its model, and the
+exceptions of the transport that concern no single call."""
 
 LoggingCallback = Callable[["types.LoggingMessageNotificationParams"], Any]
 """``logging_callback(params)``"""

@@ -32,7 +32,7 @@ def check_seconds(name: str, value: Any) -> None:
     """Refuse what is no number of seconds.
 
     Raises:
-        UsageError: ``value`` is neither ``None`` nor a finite number of at least 0.
+        UsageError: ``value`` is neither ``None`` nor a number of at least 0.
     """
     if value is None:
         return
@@ -103,7 +103,9 @@ class Limits:
 
 @dataclass(frozen=True)
 class Retry:
-    """What the client repeats by itself. Only what provably was not executed, or is idempotent.
+    """How a broken response stream of a legacy server is taken up again.
+
+    The request itself is not repeated: the server goes on with the stream where it broke.
 
     Attributes:
         resume: How often in a row a broken response stream of a legacy server is taken up again.

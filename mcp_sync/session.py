@@ -42,7 +42,7 @@ class ClientSession(Verbs):
     `initialize` or `discover` first. When the connection is lost, calls in flight and all later calls
     fail with the cause.
 
-    All methods that talk to the server take:
+    Methods that talk to the server take, where it makes sense:
 
     - ``timeout``: seconds, a hard bound on the whole call; ``None`` for no bound. Without it a call may
       stay silent for ``Timeouts.silence`` and last ``Timeouts.total`` at most.
@@ -171,7 +171,7 @@ class ClientSession(Verbs):
             ConnectFailed: Nobody there.
         """
         connection = self._open(lambda: negotiate(LEGACY), timeout)
-        if connection.era.traits.modern:
+        if not connection.era.handshake:
             raise UsageError("the session was opened with discover()")
         return types.InitializeResult.model_validate(connection.era.server)
 
@@ -186,7 +186,7 @@ class ClientSession(Verbs):
             ConnectFailed: Nobody there.
         """
         connection = self._open(lambda: discover(LATEST_MODERN), timeout)
-        if not connection.era.traits.modern:
+        if connection.era.handshake:
             raise UsageError("the session was opened with initialize()")
         return types.DiscoverResult.model_validate(connection.era.server)
 

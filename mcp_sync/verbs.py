@@ -16,6 +16,7 @@ from ._engine.connection import NO_OPTIONS, CallOptions, Connection
 from ._engine.engine import Engine
 from ._engine.tools import ToolIndex
 from ._protocol import methods
+from ._protocol.headers import checked_headers
 from ._protocol.methods import MethodSpec
 from .errors import HeaderMismatch, InvalidResult, NotSupported, OutputInvalid, ToolFailed, UsageError
 from .handlers import ProgressCallback
@@ -136,7 +137,7 @@ class Verbs:
     @staticmethod
     def _mirrors(connection: Connection) -> bool:
         """Whether arguments that a tool marks with ``x-mcp-header`` are sent as HTTP headers too."""
-        return connection.channel.is_http and connection.era.traits.modern
+        return connection.channel.is_http and connection.era.mirrors_arguments
 
     def _mirrored(self, options: CallOptions, name: str, arguments: Mapping[str, Any]) -> CallOptions:
         headers = self._tools.headers(name, arguments)
@@ -322,8 +323,7 @@ class Verbs:
     def send_ping(self, *, timeout: TimeoutArgument = UNSET, meta: Meta = None) -> types.EmptyResult:
         """See whether the server answers; by ``server/discover`` on 2026-07-28, which has no ping."""
         deadline = self._deadline(timeout)
-        modern = self._engine.connection(deadline).era.traits.modern
-        spec = methods.DISCOVER if modern else methods.PING
+        spec = self._engine.connection(deadline).era.ping
         self._engine.call_raw(spec, {}, _options(meta), deadline)
         return types.EmptyResult()
 
@@ -331,7 +331,7 @@ class Verbs:
         """Set the lowest level of log messages that the server sends; part of each request on 2026-07-28."""
         check_level(level)
         deadline = self._deadline(timeout)
-        if not self._engine.connection(deadline).era.traits.modern:
+        if not self._engine.connection(deadline).era.level_per_request:
             params = {"level": level}
             self._engine.call(methods.SET_LEVEL, params, types.EmptyResult, NO_OPTIONS, deadline)
         self._engine.plan.log_level = self._engine.plan.request_level = level
@@ -359,7 +359,7 @@ class Verbs:
         deadline = self._deadline(UNSET)
         connection = self._engine.connection(deadline)
         version = connection.era.version
-        if connection.era.traits.modern:
+        if not connection.era.client_notifications:
             raise NotSupported(f"{method} does not exist in {version}", method=method, version=version)
         connection.notify(method, params, deadline)
 
@@ -468,7 +468,9 @@ def _options(
     if cancel is not None:
         check_instance("cancel", cancel, CancelToken)
     check_callback("progress_callback", progress)
-    return CallOptions(as_dict("meta", meta), as_dict("headers", headers), cancel, progress, progress_token)
+    return CallOptions(
+        as_dict("meta", meta), checked_headers(headers) or {}, cancel, progress, progress_token
+    )
 
 
 def deadline_of(timeout: TimeoutArgument) -> Deadline:

@@ -28,8 +28,8 @@ from .._protocol import methods
 from .._protocol.eras import INPUT_REQUIRED, LOG_LEVEL_KEY, Era, StatelessEra
 from .._protocol.input_rounds import input_requests, next_params
 from .._protocol.methods import MethodSpec
-from .._protocol.negotiation import AUTO, Negotiation, Verdict, negotiate, take_up
-from .._protocol.versions import MODERN_VERSIONS, TRAITS, best_common
+from .._protocol.negotiation import AUTO, Negotiation, negotiate, take_up
+from .._protocol.versions import MODERN_VERSIONS, best_common
 from ..errors import (
     CallTimeout,
     ClientClosed,
@@ -59,7 +59,7 @@ fork.watch(_known_legacy)
 
 @dataclass
 class Plan:
-    """What an engine needs to know to do its work; fixed for its life.
+    """What an engine needs to know to do its work. Of a live client only the levels change.
 
     Attributes:
         target: Where the server is.
@@ -285,7 +285,7 @@ class Engine:
             _known_legacy.note(identity, False)
             raise
         if plan.mode == AUTO and (verdict.remember or known):
-            _known_legacy.note(identity, _is_legacy(verdict))
+            _known_legacy.note(identity, connection.era.handshake)
         self._set_first_level(connection, deadline)
         return connection
 
@@ -317,10 +317,11 @@ class Engine:
 
     def _set_first_level(self, connection: Connection, deadline: Deadline) -> None:
         level = self.plan.log_level
-        if level is None or connection.era.traits.modern or "logging" not in _capabilities(connection.era):
+        era = connection.era
+        if level is None or era.level_per_request or "logging" not in _capabilities(era):
             return
         try:
-            connection.exchange(connection.era, methods.SET_LEVEL, {"level": level}, NO_OPTIONS, deadline)
+            connection.exchange(era, methods.SET_LEVEL, {"level": level}, NO_OPTIONS, deadline)
         except MCPError as error:
             logger.warning("%s did not take the log level: %s", connection.channel.peer, error)
 
@@ -432,7 +433,7 @@ class Engine:
     ) -> tuple[str, dict[str, Any]]:
         era = connection.era
         era.check(spec)
-        if self.plan.request_level is not None and era.traits.modern:
+        if self.plan.request_level is not None and era.level_per_request:
             options = options._replace(meta={LOG_LEVEL_KEY: self.plan.request_level, **options.meta})
         try:
             result = connection.exchange(era, spec, params, options, deadline)
@@ -475,10 +476,6 @@ class Engine:
             return {key: answers.answer(request, key) for key, request in requests.items()}
         finally:
             deadline.release()
-
-
-def _is_legacy(verdict: Verdict) -> bool:
-    return not TRAITS[verdict.version].modern
 
 
 def _capabilities(era: Era) -> Mapping[str, Any]:

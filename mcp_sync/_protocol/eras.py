@@ -12,13 +12,12 @@ from typing import Any, Optional
 from ..errors import InvalidResult, NotSupported
 from .frames import Wire
 from .headers import standard_headers
-from .methods import MethodSpec
+from .methods import DISCOVER, PING, MethodSpec
 from .versions import TRAITS, VersionTraits
 
 _PREFIX = "io.modelcontextprotocol/"
 LOG_LEVEL_KEY = _PREFIX + "logLevel"
 SERVER_INFO_KEY = _PREFIX + "serverInfo"
-SUBSCRIPTION_KEY = _PREFIX + "subscriptionId"
 
 COMPLETE = "complete"
 INPUT_REQUIRED = "input_required"
@@ -31,12 +30,22 @@ class Era:
         version: The protocol revision.
         traits: Its row of traits.
         server: The raw result of ``initialize`` or ``server/discover``, empty if there was none.
+        handshake: Whether there is a session, opened by ``initialize``.
         server_requests: Whether the server may send requests.
+        client_notifications: Whether the client may send notifications of its own.
         cancel_notification: Whether a request is cancelled by a notification even over HTTP.
+        level_per_request: Whether each request says which log messages it wants, not the session.
+        mirrors_arguments: Whether arguments that a tool marks are sent as HTTP headers too.
+        ping: What is called to see whether the server answers.
     """
 
+    handshake: bool
     server_requests: bool
+    client_notifications: bool
     cancel_notification: bool
+    level_per_request: bool
+    mirrors_arguments: bool
+    ping: MethodSpec
 
     def __init__(self, version: str, server: Optional[Mapping[str, Any]] = None) -> None:
         self.version = version
@@ -80,8 +89,13 @@ class Era:
 class HandshakeEra(Era):
     """2024-11-05 to 2025-11-25: ``initialize`` first, both sides may send requests."""
 
+    handshake = True
     server_requests = True
+    client_notifications = True
     cancel_notification = True
+    level_per_request = False
+    mirrors_arguments = False
+    ping = PING
 
     def wire(self, listening: bool) -> Wire:
         traits = self.traits
@@ -112,8 +126,13 @@ class StatelessEra(Era):
         server: The result of ``server/discover``, if it was asked.
     """
 
+    handshake = False
     server_requests = False
+    client_notifications = False
     cancel_notification = False
+    level_per_request = True
+    mirrors_arguments = True
+    ping = DISCOVER
 
     def __init__(
         self,

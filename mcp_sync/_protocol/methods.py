@@ -10,24 +10,22 @@ class MethodSpec(NamedTuple):
 
     Attributes:
         method: The name on the wire.
-        idempotent: Whether repeating it can do no harm.
         input_rounds: Whether the server may answer that it needs input first (2026-07-28).
         handshake: Whether the revisions with a handshake have it.
         stateless: Whether 2026-07-28 has it.
     """
 
     method: str
-    idempotent: bool = True
     input_rounds: bool = False
     handshake: bool = True
     stateless: bool = True
 
 
-INITIALIZE = MethodSpec("initialize", idempotent=False, stateless=False)
+INITIALIZE = MethodSpec("initialize", stateless=False)
 DISCOVER = MethodSpec("server/discover", handshake=False)
 PING = MethodSpec("ping", stateless=False)
 LIST_TOOLS = MethodSpec("tools/list")
-CALL_TOOL = MethodSpec("tools/call", idempotent=False, input_rounds=True)
+CALL_TOOL = MethodSpec("tools/call", input_rounds=True)
 LIST_RESOURCES = MethodSpec("resources/list")
 LIST_RESOURCE_TEMPLATES = MethodSpec("resources/templates/list")
 READ_RESOURCE = MethodSpec("resources/read", input_rounds=True)
@@ -45,5 +43,5 @@ METHODS: dict[str, MethodSpec] = {
 
 
 def spec_of(method: str) -> MethodSpec:
-    """Return the row of a method; one that is unknown counts as existing everywhere and unsafe to repeat."""
-    return METHODS.get(method) or MethodSpec(method, idempotent=False)
+    """Return the row of a method; one that is unknown counts as existing everywhere."""
+    return METHODS.get(method) or MethodSpec(method)

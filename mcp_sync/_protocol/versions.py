@@ -14,28 +14,22 @@ class VersionTraits:
     Attributes:
         version: The revision's date, as it stands on the wire.
         modern: Stateless: every request carries version and capabilities; no handshake, no session.
-        streamable_http: Streamable HTTP exists, with sessions, the GET stream and resumption.
-        batching: Several messages may come in one JSON array.
         version_header: HTTP requests carry ``MCP-Protocol-Version``.
         elicitation_modes: How the server may ask the user.
-        tasks: The experimental tasks of the core protocol.
     """
 
     version: str
     modern: bool = False
-    streamable_http: bool = True
-    batching: bool = False
     version_header: bool = True
     elicitation_modes: tuple[str, ...] = ()
-    tasks: bool = False
 
 
 _TRAITS = (
     VersionTraits("2026-07-28", modern=True, elicitation_modes=("form", "url")),
-    VersionTraits("2025-11-25", elicitation_modes=("form", "url"), tasks=True),
+    VersionTraits("2025-11-25", elicitation_modes=("form", "url")),
     VersionTraits("2025-06-18", elicitation_modes=("form",)),
-    VersionTraits("2025-03-26", batching=True, version_header=False),
-    VersionTraits("2024-11-05", streamable_http=False, version_header=False),
+    VersionTraits("2025-03-26", version_header=False),
+    VersionTraits("2024-11-05", version_header=False),
 )
 
 TRAITS: dict[str, VersionTraits] = {traits.version: traits for traits in _TRAITS}

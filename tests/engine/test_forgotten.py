@@ -87,7 +87,7 @@ SCRIPTS = {
 )
 def test_a_forgotten_client_is_gone_at_once_and_its_channel_closed(kind, use, no_collector):
     target = kind(modern(**SCRIPTS))
-    client = Client(target)
+    client = Client(target).open()
     use(client)
     reference = weakref.ref(client)
     del client

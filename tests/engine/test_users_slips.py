@@ -108,3 +108,11 @@ def test_a_wrong_level_does_not_stay(target):
         client.set_logging_level("error")
         levels = [message["params"]["level"] for message in legacy_target.now.received("logging/setLevel")]
     assert levels == ["error"]
+
+
+@pytest.mark.parametrize("headers", [{"X Y": "v"}, {"X": 5}, {"X": "a\r\nB: c"}, {"X": "\u4e16"}])
+def test_a_header_that_cannot_be_sent_is_refused(client, target, headers):
+    sent = len(target.now.sent)
+    with pytest.raises(UsageError):
+        client.call_tool("x", headers=headers)
+    assert len(target.now.sent) == sent

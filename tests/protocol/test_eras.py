@@ -107,17 +107,11 @@ def test_what_the_handshake_revisions_lack_is_refused_by_name(stateless, handsha
         handshake.check(spec)
 
 
-def test_a_method_of_nobody_knows_whom_is_passed_and_counts_as_unsafe_to_repeat(stateless, handshake):
+def test_a_method_of_nobody_knows_whom_is_passed(stateless, handshake):
     spec = methods.spec_of("acme/do")
     stateless.check(spec)
     handshake.check(spec)
-    assert not spec.idempotent
     assert not spec.input_rounds
-
-
-def test_calling_a_tool_is_unsafe_to_repeat_and_reading_is_safe():
-    assert not methods.spec_of("tools/call").idempotent
-    assert methods.spec_of("resources/read").idempotent
 
 
 @pytest.mark.parametrize(

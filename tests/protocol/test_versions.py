@@ -37,11 +37,8 @@ def test_every_revision_belongs_to_one_era():
     ("trait", "since", "until"),
     [
         ("modern", "2026-07-28", None),
-        ("streamable_http", "2025-03-26", None),
-        ("batching", "2025-03-26", "2025-03-26"),
         ("version_header", "2025-06-18", None),
         ("elicitation_modes", "2025-06-18", None),
-        ("tasks", "2025-11-25", "2025-11-25"),
     ],
 )
 def test_a_trait_belongs_to_the_revisions_that_the_specification_gives_it(trait, since, until):
