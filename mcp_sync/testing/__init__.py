@@ -26,9 +26,16 @@ __all__ = [
 ]
 
 
+_LAZY = ("HTTPEndpoint", "HTTPReply", "HTTPRequest")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})
+
+
 def __getattr__(name: str) -> Any:
     # The HTTP server of the standard library costs the demo server a third of its start, and it needs none.
-    if name in ("HTTPEndpoint", "HTTPReply", "HTTPRequest"):
+    if name in _LAZY:
         from . import _http
 
         return getattr(_http, name)

@@ -123,12 +123,21 @@ Prompts = Union[Mapping[str, Union[Function, FakePrompt]], Iterable[Union[Functi
 Resources = Optional[Mapping[str, Any]]
 
 
-def named_items(items: Any, wrap: Callable[[Any], Any]) -> dict[str, Any]:
-    """Bring a mapping of names, or a plain sequence, of functions into one form."""
+def named_items(kind: str, items: Any, wrap: Callable[[Any], Any]) -> dict[str, Any]:
+    """Bring a mapping of names, or a plain sequence, of functions into one form.
+
+    Raises:
+        TypeError: It is neither, or holds something else.
+    """
+    if items is not None and (isinstance(items, (str, bytes)) or not isinstance(items, Iterable)):
+        shown = getattr(items, "__name__", type(items).__name__)
+        raise TypeError(f"{kind} must be a list of functions or a mapping of names to them, not {shown}")
     pairs = items.items() if isinstance(items, Mapping) else [("", item) for item in items or ()]
     found = {}
     for name, item in pairs:
         wrapped = wrap(item)
+        if not callable(wrapped.function):
+            raise TypeError(f"{kind} must be functions, not {wrapped.function!r}")
         ready = wrapped.named(name or getattr(wrapped.function, "__name__", ""))
         found[name or ready.name] = ready
     return found
@@ -142,6 +151,17 @@ def as_tool(item: Any) -> FakeTool:
 def as_prompt(item: Any) -> FakePrompt:
     """Wrap a plain function."""
     return item if isinstance(item, FakePrompt) else FakePrompt(item)
+
+
+def resources_by_uri(items: Any) -> dict[str, FakeResource]:
+    """Wrap the contents of a mapping.
+
+    Raises:
+        TypeError: It is none.
+    """
+    if items is not None and not isinstance(items, Mapping):
+        raise TypeError(f"resources must be a mapping of URIs to contents, not {type(items).__name__}")
+    return {uri: as_resource(uri, item) for uri, item in (items or {}).items()}
 
 
 def as_resource(uri: str, item: Any) -> FakeResource:

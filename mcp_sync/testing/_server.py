@@ -61,6 +61,10 @@ class FakeServer(Serving):
         ttl_ms: How long results may be cached (where the revision knows that).
         cache_scope: ``"private"`` or ``"public"``.
         answer_timeout: Seconds that a tool waits for an answer of the client (handshake era).
+
+    Raises:
+        TypeError: ``tools``, ``resources``, ``prompts`` or ``versions`` is of another kind.
+        ValueError: ``versions`` names no revision.
     """
 
     def __init__(
@@ -82,11 +86,9 @@ class FakeServer(Serving):
         self.versions = served_versions(versions)
         self.modern_versions = tuple(version for version in self.versions if is_modern(version))
         self.handshake_versions = tuple(version for version in self.versions if not is_modern(version))
-        self.tools: dict[str, FakeTool] = _catalog.named_items(tools, _catalog.as_tool)
-        self.prompts: dict[str, FakePrompt] = _catalog.named_items(prompts, _catalog.as_prompt)
-        self.resources: dict[str, FakeResource] = {
-            uri: _catalog.as_resource(uri, item) for uri, item in (resources or {}).items()
-        }
+        self.tools: dict[str, FakeTool] = _catalog.named_items("tools", tools, _catalog.as_tool)
+        self.prompts: dict[str, FakePrompt] = _catalog.named_items("prompts", prompts, _catalog.as_prompt)
+        self.resources: dict[str, FakeResource] = _catalog.resources_by_uri(resources)
         self.page_size = page_size
         self.instructions = instructions
         self.server_info = dict(server_info or {"name": "fake-server", "version": "1.0"})
@@ -174,7 +176,7 @@ class FakeServer(Serving):
         """Add a tool, or replace the one of that name."""
         self.tools = {
             **self.tools,
-            **_catalog.named_items({name: tool} if name else [tool], _catalog.as_tool),
+            **_catalog.named_items("tools", {name: tool} if name else [tool], _catalog.as_tool),
         }
 
     def remove_tool(self, name: str) -> None:
@@ -187,7 +189,7 @@ class FakeServer(Serving):
 
     def add_prompt(self, prompt: Union[Function, FakePrompt], name: str = "") -> None:
         """Add a prompt, or replace the one of that name."""
-        added = _catalog.named_items({name: prompt} if name else [prompt], _catalog.as_prompt)
+        added = _catalog.named_items("prompts", {name: prompt} if name else [prompt], _catalog.as_prompt)
         self.prompts = {**self.prompts, **added}
 
     # --- notifications -----------------------------------------------------------------------------------

@@ -46,8 +46,9 @@ class InMemory:
     Its ``handle(message, send)`` is called on the thread that makes the call. Messages pass through JSON
     both ways, so that either side sees what a real connection would carry.
 
-    A timeout cannot interrupt that thread: the call ends when ``handle`` returns, and raises
-    `CallTimeout` if that was too late. A server that needs an answer of the client (to
+    Neither a timeout nor a cancel token can interrupt that thread: the call ends when ``handle`` returns,
+    and raises `CallTimeout` or `CallCancelled` only then. To test slow, silent or cancelled servers, use
+    ``FakeServer.serve_http()``. A server that needs an answer of the client (to
     ``elicitation/create``, say) waits for it inside ``handle``; another thread brings it by calling
     ``handle`` with the response.
 

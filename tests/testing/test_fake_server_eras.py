@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from plain_peer import PREFIX, Peer, modern_meta
 
+from mcp_sync import testing
 from mcp_sync._protocol.versions import (
     HANDSHAKE_VERSIONS,
     LATEST_HANDSHAKE,
@@ -122,3 +125,39 @@ def test_an_override_replaces_even_the_negotiation() -> None:
     assert server.handle(discover(), print)["error"]["code"] == -32601
     assert server.handle(initialize(LATEST_HANDSHAKE), print)["result"]["protocolVersion"] == "2020-01-01"
     assert "result" in server.handle({"id": 2, "method": "tools/list"}, print)
+
+
+@pytest.mark.parametrize(
+    ("versions", "kind"),
+    [
+        ("2020", ValueError),
+        ("newest", ValueError),
+        (["2025-06-18", "x"], ValueError),
+        ([], ValueError),
+        (None, TypeError),
+        (2025, TypeError),
+        ([None], TypeError),
+    ],
+)
+def test_versions_that_are_none_are_refused(versions: Any, kind: type[Exception]) -> None:
+    with pytest.raises(kind, match=r'versions must be .*"legacy".*2025-06-18.*, not'):
+        FakeServer(versions=versions)
+
+
+@pytest.mark.parametrize(
+    "offered", [{"tools": print}, {"tools": "print"}, {"tools": 3}, {"tools": ["print"]}]
+)
+def test_tools_that_are_none_are_refused(offered: Any) -> None:
+    with pytest.raises(TypeError, match=r"tools must be .*functions.*, not "):
+        FakeServer(**offered)
+
+
+def test_prompts_and_resources_of_another_kind_are_refused() -> None:
+    with pytest.raises(TypeError, match="prompts must be"):
+        FakeServer(prompts=print)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="resources must be a mapping of URIs"):
+        FakeServer(resources=["demo://a"])  # type: ignore[arg-type]
+
+
+def test_all_names_of_the_package_are_listed() -> None:
+    assert set(testing.__all__) <= set(dir(testing))
