@@ -30,6 +30,8 @@ _AWAIT_LAST_READER = 2.0
 _LOOK = 0.002
 _LEAVE = 0.02
 _TURN_LOST = 1.0
+# How many lines of standard error the text of an error quotes; all that are kept are in `stderr_tail`.
+_QUOTED_LINES = 10
 
 
 class StdoutReader:
@@ -193,7 +195,8 @@ class StdoutReader:
         tail = self._tail.text()
         text = f"{self._peer} {_how_it_ended(returncode)}"
         if tail:
-            text += f"; its standard error ended with:\n{tail}"
+            quoted = "\n".join(tail.split("\n")[-_QUOTED_LINES:])
+            text += f"; its standard error ended with:\n{quoted}"
         if skipped:
             text += "\nskipped on its standard output:\n" + "\n".join(skipped)
         return ConnectionLost(text, returncode=returncode, stderr_tail=tail)

@@ -60,6 +60,13 @@ def test_all_calls_in_flight_fail_at_once_when_the_server_dies():
         assert_cleared_away(server)
 
 
+def test_an_error_quotes_the_last_lines_of_standard_error_and_keeps_more():
+    with running("sys.stderr.write(''.join(f'line {n}\\n' for n in range(30)))\nsys.exit(5)") as server:
+        error = server.inbound.loss(2)
+        assert error.stderr_tail.splitlines() == [f"line {number}" for number in range(30)]
+        assert str(error).split("ended with:\n")[1].splitlines() == [f"line {n}" for n in range(20, 30)]
+
+
 def test_a_signal_that_ended_the_server_is_named():
     with running("receive()\nos.kill(os.getpid(), signal.SIGKILL)") as server:
         call = server.begin("tools/call", timeout=None)
