@@ -11,7 +11,9 @@ from typing import Any, Callable, Optional
 
 import click
 
-from .. import Client, MethodNotFound, types
+from .. import Client, MethodNotFound, RemoteError, types
+from .._protocol.negotiation import LEGACY
+from .._protocol.versions import HANDSHAKE_VERSIONS, LATEST_MODERN
 from .._version import __version__
 from . import _show
 from ._arguments import GivenArguments, read_arguments
@@ -19,6 +21,9 @@ from ._ask import Asker
 from ._exit import MEANINGS, ExitCode, exit_code, report
 from ._progress import LiveBar
 from ._targets import Budget, CommonOptions, Target, common_options, make_client, split_target
+
+# How servers of the official SDK 2.x say that a tool which asks back needs an older revision.
+_NO_QUESTIONS = ("no back-channel", f"unavailable on {LATEST_MODERN}")
 
 _EXIT_CODES = "\b\nExit codes:\n" + "\n".join(f"  {int(code):3}  {text}" for code, text in MEANINGS.items())
 
@@ -42,10 +47,17 @@ class App(click.Group):
             words, command = words[:at], words[at + 1 :]
         as_json = "--json" in words
         main = super().main
+        stdout = sys.stdout
 
         def run() -> Any:
             extra.update(standalone_mode=False, obj=command)
-            return main(words, prog_name or "mcp-sync", complete_var, **extra)
+            try:
+                return main(words, prog_name or "mcp-sync", complete_var, **extra)
+            except SystemExit:
+                # click makes this of a pipe that nobody reads any more, and replaces the stream.
+                if sys.stdout is not stdout:
+                    raise BrokenPipeError from None
+                raise
 
         code = _guarded(run, as_json)
         if standalone_mode:
@@ -61,15 +73,18 @@ def _guarded(run: Callable[[], Any], as_json: bool) -> int:
         sys.stdout.flush()
         return int(code or 0)
     except (Exception, KeyboardInterrupt) as error:
-        if exit_code(error) is ExitCode.BUG:
-            logging.getLogger("mcp_sync.cli").critical("This is a bug in mcp-sync", exc_info=True)
-        else:
-            report(error, as_json)
-        if isinstance(error, BrokenPipeError):
-            # Nobody reads any more; the interpreter's last flush must not complain about it.
+        code = exit_code(error)
+        # What cannot be told on standard error must not change the exit code.
+        with suppress(OSError):
+            if code is ExitCode.BUG:
+                logging.getLogger("mcp_sync.cli").critical("This is a bug in mcp-sync", exc_info=True)
+            else:
+                report(error, as_json)
+        if code in (ExitCode.BROKEN_PIPE, ExitCode.OUTPUT):
+            # Nothing can be written any more; the interpreter's last flush must not complain about it.
             with suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return int(exit_code(error))
+        return int(code)
 
 
 class _StderrHandler(logging.Handler):
@@ -148,7 +163,8 @@ def call(options: CommonOptions, words: tuple[str, ...]) -> int:
     An ARGUMENT is one of
       key=value    a value of the type that the tool asks for, else a string
       key:=json    any JSON value
-      key=@file    the text of a file
+      key=@file    the text of a file, read as key=value is
+      key:=@file   the JSON value in a file
       -            a JSON object of arguments from standard input
 
     Questions of the server are asked in the terminal, if there is one; otherwise they are declined.
@@ -158,15 +174,29 @@ def call(options: CommonOptions, words: tuple[str, ...]) -> int:
         raise click.UsageError("name a tool")
     name = rest[0]
     given = read_arguments(rest[1:])
-    result = _call(target, name, given, options)
+    try:
+        result = _call(target, name, given, options)
+    except RemoteError as error:
+        report(error, options.as_json)
+        _hint(str(error), options)
+        return exit_code(error)
     if options.as_json:
         _show.echo_json(result.to_wire())
     elif result.is_error:
         text = _show.result_text(result) or "it does not say why"
         click.echo(f"mcp-sync: tool {name} failed: {_show.clean(text)}", err=True)
+        _hint(text, options)
     else:
         _show.echo(_show.result_text(result))
     return ExitCode.TOOL if result.is_error else ExitCode.OK
+
+
+def _hint(text: str, options: CommonOptions) -> None:
+    """Say what helps with a server that can only ask questions over a connection with a handshake."""
+    if options.as_json or options.mode in (LEGACY, *HANDSHAKE_VERSIONS):
+        return
+    if any(sign in text.lower() for sign in _NO_QUESTIONS):
+        click.echo("mcp-sync: the server cannot ask questions on this revision; try --mode legacy", err=True)
 
 
 def _call(target: Target, name: str, given: GivenArguments, options: CommonOptions) -> types.CallToolResult:

@@ -4,6 +4,7 @@
 ``key=value``   a value of the type that the tool's input schema asks for; without one a string
 ``key:=json``   any JSON value
 ``key=@path``   the text of a file, typed as ``key=value`` is
+``key:=@path``  the JSON value in a file
 ``-``           an object of arguments as JSON from standard input
 ==============  ============================================================================
 

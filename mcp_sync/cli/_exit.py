@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import errno
 import json
 from typing import Any, Optional
 
@@ -23,6 +24,7 @@ class ExitCode(enum.IntEnum):
     PROTOCOL = 5
     AUTH = 6
     BUG = 70
+    OUTPUT = 74
     INTERRUPTED = 130
     BROKEN_PIPE = 141
 
@@ -36,6 +38,7 @@ MEANINGS = {
     ExitCode.PROTOCOL: "the server answered with an error, or broke the rules of the protocol",
     ExitCode.AUTH: "not authorized: HTTP status 401 or 403, or authorization failed",
     ExitCode.BUG: "a bug in mcp-sync",
+    ExitCode.OUTPUT: "the output could not be written: the disk is full, say",
     ExitCode.INTERRUPTED: "interrupted by Ctrl-C",
 }
 
@@ -52,6 +55,9 @@ _BY_CLASS: tuple[tuple[type[BaseException], ExitCode], ...] = (
     (errors.MCPError, ExitCode.PROTOCOL),
 )
 
+# What writing to a file or a terminal that takes no more fails with.
+_OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
 # What an error may bring beside its message, as it is named in JSON.
 _DETAILS = ("code", "data", "status", "retry_after", "request_sent", "returncode", "stderr_tail", "timeout")
 
@@ -60,7 +66,10 @@ def exit_code(error: BaseException) -> ExitCode:
     """Return the exit code for what ended a command."""
     if getattr(error, "status", None) in (401, 403):
         return ExitCode.AUTH
-    return next((code for kind, code in _BY_CLASS if isinstance(error, kind)), ExitCode.BUG)
+    found = next((code for kind, code in _BY_CLASS if isinstance(error, kind)), ExitCode.BUG)
+    if found is ExitCode.BUG and isinstance(error, OSError) and error.errno in _OUTPUT_ERRORS:
+        return ExitCode.OUTPUT
+    return found
 
 
 def report(error: BaseException, as_json: bool) -> None:
@@ -90,6 +99,8 @@ def _message(error: BaseException) -> str:
         return f"the server answered with an error: {error}"
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
         return "interrupted"
+    if exit_code(error) is ExitCode.OUTPUT:
+        return f"cannot write the output: {getattr(error, 'strerror', None) or error}"
     return str(error) or type(error).__name__
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +18,10 @@ from ..handlers import ElicitationCallback
 
 Target = Union[Stdio, StreamableHTTP]
 MODES = (AUTO, LEGACY, *TRAITS)
+
+# How far from its end a budget counts as spent: steps are given whole milliseconds.
+_MARGIN = 0.05
+_WITHIN = re.compile(r" within [\d.e+-]+ s\b")
 
 
 @dataclass(frozen=True)
@@ -58,20 +63,25 @@ class Budget:
         error: Optional[BaseException],
         trace: Optional[TracebackType],
     ) -> None:
-        if isinstance(error, CallTimeout) and self._seconds is not None:
-            # The error itself names what was left for the last step.
-            text = f"not done within {self._seconds:g} s: {error}"
+        # A bound of the library may be reached before that of the command; it speaks for itself then.
+        if isinstance(error, CallTimeout) and self._seconds is not None and self._left() < _MARGIN:
+            # The error itself names what was left for the last step: a second number that would confuse.
+            what = _WITHIN.sub("", str(error), count=1)
+            text = f"not done within {self._seconds:g} s: {what}"
             raise CallTimeout(text, timeout=self._seconds, request_sent=error.request_sent) from error
 
     def spent(self) -> bool:
         """Whether nothing is left."""
-        return self._seconds is not None and time.monotonic() >= self._end
+        return self._seconds is not None and self._left() <= 0
 
     def left(self) -> dict[str, Any]:
         """Return the ``timeout`` for the next call, as keyword arguments."""
         if self._seconds is None:
             return {}
-        return {"timeout": round(max(0.0, self._end - time.monotonic()), 3)}
+        return {"timeout": round(max(0.0, self._left()), 3)}
+
+    def _left(self) -> float:
+        return self._end - time.monotonic()
 
 
 def common_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -131,9 +141,11 @@ def split_target(
         headers: HTTP headers as they were typed.
 
     Raises:
-        click.UsageError: Nothing names a server, or it cannot be one.
+        click.UsageError: Nothing names a server, or two things do, or it cannot be one.
     """
     if command is not None:
+        if words and _is_url(words[0]):
+            raise click.UsageError("give a URL or a command behind --, not both")
         if not command:
             raise click.UsageError("there is no command behind --")
         if headers:
@@ -146,11 +158,15 @@ def split_target(
 
 
 def _url_target(word: str, headers: Sequence[str]) -> StreamableHTTP:
-    if not word.lower().startswith(("http://", "https://")):
+    if not _is_url(word):
         raise click.UsageError(
             f"{word!r} is no http:// or https:// URL; a server that is to be started goes behind --"
         )
     return StreamableHTTP(word, headers=dict(map(_header, headers)) or None)
+
+
+def _is_url(word: str) -> bool:
+    return word.lower().startswith(("http://", "https://"))
 
 
 def _header(text: str) -> tuple[str, str]:

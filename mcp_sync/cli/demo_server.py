@@ -34,7 +34,7 @@ def add(a: float, b: float) -> dict[str, Any]:
 
 
 def countdown(context: ToolContext, steps: int = 5, delay: float = 0.2) -> str:
-    """Count down slowly and report progress; ``delay`` is the time between two steps in seconds."""
+    """Count down slowly and report progress, with a delay in seconds before each step."""
     for step in range(steps):
         context.log("debug", f"step {step + 1}")
         if context.cancelled.wait(delay):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -221,7 +222,7 @@ def test_the_help_names_the_exit_codes() -> None:
     ran = invoke("--help")
 
     assert ran.code == 0
-    for code in (0, 1, 2, 3, 4, 5, 6, 70, 130):
+    for code in (0, 1, 2, 3, 4, 5, 6, 70, 74, 130):
         assert f"\n  {code:5}  " in ran.out
 
 
@@ -240,3 +241,37 @@ def test_a_bug_exits_with_70_and_a_traceback(monkeypatch: pytest.MonkeyPatch, ur
 
 def test_the_version_is_that_of_the_package() -> None:
     assert invoke("--version").out == f"mcp-sync {__version__}\n"
+
+
+@pytest.mark.parametrize("words", [["tools", "HTTP://host"], ["call", "http://host", "tool"]])
+def test_a_url_and_a_command_are_too_many_servers(words: list[str]) -> None:
+    ran = invoke(*words, "--", "server")
+
+    assert ran.code == 2
+    assert "give a URL or a command behind --, not both" in ran.err
+
+
+def test_a_timeout_of_the_command_names_one_number(url: str) -> None:
+    ran = invoke("call", url, "countdown", "delay=30", "--timeout", "0.7")
+
+    assert ran.code == 4
+    assert re.findall(r"[\d.]+ s\b", ran.err) == ["0.7 s"]
+
+
+NO_QUESTIONS = "Cannot ask: no back-channel for server-initiated requests"
+HINT = "mcp-sync: the server cannot ask questions on this revision; try --mode legacy\n"
+
+
+def test_a_server_that_cannot_ask_is_hinted_at(server: FakeServer, url: str) -> None:
+    assert invoke("call", url, "fail", f"message={NO_QUESTIONS}").err.endswith(f"requests\n{HINT}")
+    assert HINT not in invoke("call", url, "fail", f"message={NO_QUESTIONS}", "--mode", "legacy").err
+    assert HINT not in invoke("call", url, "fail").err
+
+    def refuse(message: Any) -> Any:
+        raise RpcError(-32600, "Roots are unavailable on 2026-07-28 connections")
+
+    server.on("tools/call", refuse)
+    ran = invoke("call", url, "add", "a:=1")
+    assert ran.code == 5
+    assert ran.err.endswith(HINT)
+    assert "unavailable" in invoke("call", "--json", url, "add", "a:=1").error["message"]

@@ -144,3 +144,40 @@ def test_json_is_json_in_any_encoding() -> None:
     ran = run("call", "--json", "fail", "message=\u20ac", "--", *DEMO_SERVER, PYTHONIOENCODING="latin-1")
 
     assert ran.json["content"][0]["text"] == "\u20ac"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+@pytest.mark.parametrize("words", [["tools", "--", *DEMO_SERVER], ["--help"]])
+def test_an_output_that_takes_nothing_is_no_bug(words: list[str]) -> None:
+    for errors_too in (False, True):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run(
+                [sys.executable, "-m", "mcp_sync.cli", *words],
+                stdin=subprocess.DEVNULL,
+                stdout=full,
+                stderr=full if errors_too else subprocess.PIPE,
+                env=child_environment(),
+                timeout=50,
+            )
+        assert done.returncode == 74
+        if not errors_too:
+            assert done.stderr == b"mcp-sync: cannot write the output: No space left on device\n"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX pipes")
+def test_a_reader_that_goes_away_in_the_midst_ends_it_with_141() -> None:
+    # More than a pipe and its buffers hold.
+    words = ["call", "fail", f"message={'x' * 100_000}", "--json", "--", *DEMO_SERVER]
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "mcp_sync.cli", *words],
+        stdin=subprocess.DEVNULL,
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        env=child_environment(),
+        timeout=50,
+    )
+    os.close(writing)
+
+    assert (done.returncode, done.stderr) == (141, b"")
