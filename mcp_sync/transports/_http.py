@@ -76,11 +76,6 @@ class HTTPChannel:
             self._stream = None
             stream.stop()
 
-    def await_stream(self, deadline: Deadline) -> None:
-        """Wait until the standalone stream is open, or known not to come, or the deadline has passed."""
-        if self._stream is not None:
-            self._stream.decided.wait(deadline.remaining())
-
     # --- requests --------------------------------------------------------------------------------------
 
     def request(self, frame: Frame, call: PendingCall) -> None:
@@ -110,27 +105,6 @@ class HTTPChannel:
         if not self._endpoint.wire.resumable or not ended.last_id:
             raise unanswered(call.method, self.peer) from ended.fault
         self._resumption.run(call, exchange, ended)
-
-    def resume(self, last_event_id: str, call: PendingCall) -> None:
-        """Take up the stream of an earlier request: the first response on it answers the call.
-
-        Args:
-            last_event_id: The last event id that was seen.
-            call: Takes the place of the earlier one; its own request is not sent.
-        """
-        exchange = Exchange(call.deadline, self._connect, call)
-        if not call.attach(exchange.abort):
-            return
-        self._live.add(exchange)
-        try:
-            self._check_open(call.method)
-            self._resumption.first(call, exchange, last_event_id)
-        except Exception as error:
-            if not call.settled:
-                raise_translated(error, exchange, call.method, self.peer)
-        finally:
-            self._live.discard(exchange)
-            call.detach()
 
     def send(self, frame: Frame, deadline: Deadline) -> None:
         """POST a notification or a response."""

@@ -79,27 +79,21 @@ class Intake:
             raise self._invalid(reply, call, data, "which does not answer the request")
         return None
 
-    def events(
-        self, reply: Reply, exchange: Exchange, call: Optional[PendingCall], as_answer: bool = False
-    ) -> Optional[Ended]:
+    def events(self, reply: Reply, exchange: Exchange, call: Optional[PendingCall]) -> Optional[Ended]:
         """Deliver the events of a stream, each when it comes, until the call is settled.
 
         Args:
             call: The call whose stream it is, ``None`` for the standalone stream.
-            as_answer: Whether the first response answers the call, whatever its id.
 
         Returns:
             How it ended, unless the call is settled.
         """
         events = EventStream(iter(reply.read1, b""), self._limit)
-        note_id = getattr(call, "on_event_id", None)
         fault: Optional[Exception] = None
         try:
             for data in events:
                 if data:
-                    self._deliver(data, call, as_answer)
-                if note_id is not None and events.last_id:
-                    note_id(events.last_id)
+                    self._deliver(data, call)
                 if call is not None and call.settled:
                     reply.release()
                     return None
@@ -115,15 +109,13 @@ class Intake:
             reply.close()
         return Ended(events.last_id, events.retry, events.count, fault)
 
-    def _deliver(self, data: Union[str, bytes], call: Optional[PendingCall], as_answer: bool) -> None:
+    def _deliver(self, data: Union[str, bytes], call: Optional[PendingCall]) -> None:
         try:
             message = codec.decode(data)
         except InvalidMessage as error:
             logger.warning("An event is no message: %r", data[:200])
             self._inbound.report(error)
             return
-        if as_answer and call is not None and codec.classify(message) is codec.RESPONSE:
-            message["id"] = call.id
         self._inbound.receive(message, call)
 
     def refuse(self, reply: Reply, call: PendingCall, exchange: Exchange, in_session: bool) -> NoReturn:

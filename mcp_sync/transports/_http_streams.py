@@ -84,12 +84,6 @@ class Resumption:
         retry = ended.retry if outcome.retry is None else outcome.retry
         return outcome._replace(last_id=outcome.last_id or ended.last_id, retry=retry)
 
-    def first(self, call: PendingCall, exchange: Exchange, last_id: str) -> None:
-        """Take up a stream of an earlier request, of which only the last event id is known."""
-        outcome = self._attempt(call, exchange, last_id, as_answer=True)
-        if outcome is not None:
-            raise unanswered(call.method, self._peer) from outcome.fault
-
     def _wait(self, call: PendingCall, exchange: Exchange, delay: Optional[int]) -> bool:
         seconds = self._retry.backoff if delay is None else delay / 1000
         if call.wait(call.deadline.within(seconds)):
@@ -98,13 +92,11 @@ class Resumption:
             raise timed_out(exchange, call.method, self._peer)
         return False
 
-    def _attempt(
-        self, call: PendingCall, exchange: Exchange, last_id: str, as_answer: bool = False
-    ) -> Optional[Ended]:
+    def _attempt(self, call: PendingCall, exchange: Exchange, last_id: str) -> Optional[Ended]:
         with closing(self._endpoint.get(last_id, exchange)) as reply:
             if not is_event_stream(reply):
                 self._intake.reject(reply, exchange, call.method)
-            return self._intake.events(reply, exchange, call, as_answer)
+            return self._intake.events(reply, exchange, call)
 
 
 def unanswered(method: str, peer: str) -> ConnectionLost:
@@ -131,7 +123,6 @@ class GetStream:
         connect: Seconds until a connection has to stand.
 
     Attributes:
-        decided: Set when the stream is open, or when it is clear that there will be none.
         threads: The thread, once it runs.
     """
 
@@ -147,7 +138,6 @@ class GetStream:
         self._stopped = threading.Event()
         self._exchange: Optional[Exchange] = None
         self._last_id = ""
-        self.decided = threading.Event()
         self.threads: list[threading.Thread] = []
 
     def start(self, owner: str) -> None:
@@ -174,8 +164,6 @@ class GetStream:
         except Exception as error:
             if not self._stopped.is_set():
                 self._give_up(error)
-        finally:
-            self.decided.set()
 
     def _read_until_refused(self) -> None:
         failures = 0
@@ -205,7 +193,6 @@ class GetStream:
         with closing(self._endpoint.get(self._last_id, exchange)) as reply:
             if not is_event_stream(reply):
                 self._intake.reject(reply, exchange, "GET")
-            self.decided.set()
             ended = self._intake.events(reply, exchange, None)
         assert ended is not None
         self._last_id = ended.last_id or self._last_id

@@ -26,6 +26,7 @@ from mcp_sync.errors import HTTPStatusError, InvalidParams, SessionExpired
 from mcp_sync.transports._base import Wire
 
 OTHER = {"code": -32600, "message": "Session has been terminated"}
+NOTE = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 NOT_FOUND = {"code": -32001, "message": "Session not found"}
 
 
@@ -251,12 +252,9 @@ def test_without_a_session_nothing_is_sent_at_the_end(session: Any) -> None:
 
 
 def test_cookies_go_with_post_get_and_delete(session: Any) -> None:
-    seen = threading.Event()
-
     def script(turn: Turn) -> None:
         if turn.method == "GET":
-            turn.stream(headers={"Set-Cookie": "GET=2; Path=/"})
-            seen.set()
+            turn.stream(event(NOTE), headers={"Set-Cookie": "GET=2; Path=/"})
             turn.wait_for_close()
         elif turn.method == "POST" and turn.message["method"] == "initialize":
             turn.result(headers={"Mcp-Session-Id": "s", "Set-Cookie": "LB=node1; Path=/"})
@@ -269,8 +267,7 @@ def test_cookies_go_with_post_get_and_delete(session: Any) -> None:
     client.call("initialize")
     assert client.call() == "LB=node1"
     client.channel.configure(LISTENING)
-    assert seen.wait(PATIENCE)
-    client.channel.await_stream(Deadline(PATIENCE))
+    client.inbound.wait_until(lambda: bool(client.inbound.messages))
     assert set(client.call().split("; ")) == {"LB=node1", "GET=2"}
     client.channel.close(Deadline(PATIENCE))
     get, delete = (next(t for t in client.server.turns if t.method == method) for method in ("GET", "DELETE"))

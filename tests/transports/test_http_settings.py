@@ -135,7 +135,7 @@ def test_netrc_is_used_only_where_nothing_was_given(
     assert client.call("initialize") == expected
     assert client.call() == expected
     client.channel.configure(LISTENING)
-    client.channel.await_stream(Deadline(PATIENCE))
+    client.inbound.wait_until(lambda: bool(client.inbound.reports))
     client.channel.close(Deadline(PATIENCE))
     assert {turn.method for turn in client.server.turns} == {"POST", "GET", "DELETE"}
     assert {turn.headers.get("authorization") for turn in client.server.turns} == {expected}

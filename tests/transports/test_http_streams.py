@@ -60,7 +60,6 @@ def test_messages_of_the_get_stream_are_delivered(session: Any) -> None:
 
     client = session(script, wire=LISTENING, session_id="s")
     client.inbound.wait_until(lambda: len(client.inbound.messages) == 2)
-    client.channel.await_stream(Deadline(PATIENCE))
     turn = client.server.turns[0]
     assert (turn.method, turn.headers["accept"]) == ("GET", "text/event-stream")
     assert turn.headers["mcp-session-id"] == "s"
@@ -90,7 +89,6 @@ def test_a_refused_get_stream_leaves_a_channel_that_posts(session: Any, reply: A
     caplog.set_level("INFO")
     client = session(lambda turn: reply(turn) if turn.method == "GET" else turn.result(1), wire=LISTENING)
     client.inbound.wait_until(lambda: bool(client.inbound.reports))
-    client.channel.await_stream(Deadline(PATIENCE))
     assert client.call() == 1
     assert isinstance(client.inbound.reports[0], HTTPStatusError)
     assert len(gets(client)) == 1
@@ -369,17 +367,3 @@ def test_a_call_that_waits_for_another_attempt_can_be_cancelled(session: Any) ->
     client.channel.request(frame_of(call), call)
     assert time.monotonic() - before < 2
     thread.join()
-
-
-def test_a_stream_of_another_process_can_be_taken_up(session: Any) -> None:
-    def script(turn: Turn) -> None:
-        turn.stream(event(NOTE), event(answer(4711, "found")))
-        turn.end()
-
-    client = session(script, wire=LEGACY, session_id="s")
-    call = client.pending()
-    client.channel.resume("e-5", call)
-    assert call.result()["result"] == "found"
-    assert client.inbound.messages == [NOTE]
-    (turn,) = client.server.turns
-    assert (turn.method, turn.headers["last-event-id"]) == ("GET", "e-5")
