@@ -12,16 +12,15 @@ from ._base import Channel, Settings, Target
 
 
 class OpenedTransport:
-    """A target for one `ClientSession`; ends its connection when the ``with`` block ends.
+    """A target for a `ClientSession`; ends its connection when the ``with`` block ends.
 
-    The connection itself is made when the session is initialized.
+    The connection itself is made when the session is initialized. Each further session gets another one.
     """
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._channel: Optional[Channel] = None
-        self._used = False
-        self._close_after: Optional[float] = None
+        self._channels: list[tuple[Channel, Optional[float]]] = []
+        self._closed = False
 
     def __repr__(self) -> str:
         return repr(self._target)
@@ -36,17 +35,17 @@ class OpenedTransport:
         Raises:
             UsageError: The ``with`` block has ended.
         """
-        if self._used:
+        if self._closed:
             raise UsageError("the transport was closed: its with block has ended")
-        self._close_after = settings.timeouts.close
-        self._channel = self._target.channel(settings)
-        return self._channel
+        channel = self._target.channel(settings)
+        self._channels.append((channel, settings.timeouts.close))
+        return channel
 
     def close(self) -> None:
-        """End the connection, if there is one, and refuse another one."""
-        self._used = True
-        if self._channel is not None:
-            self._channel.close(Deadline(self._close_after))
+        """End the connections, and refuse another one."""
+        self._closed = True
+        for channel, seconds in self._channels:
+            channel.close(Deadline(seconds))
 
 
 @contextmanager
