@@ -11,9 +11,11 @@ from ..errors import MessageTooLarge
 
 _BOM = b"\xef\xbb\xbf"
 _LARGE = 65536
+JUNK_LENGTH = 100
 # An hour. What is longer is a mistake, and what is much longer no clock can wait.
 _LONGEST_RETRY = 3_600_000
 _DATA, _ID, _RETRY = b"data", b"id", b"retry"
+_KNOWN = (b"", b"event", _DATA, _ID, _RETRY)
 
 
 class EventStream:
@@ -32,6 +34,7 @@ class EventStream:
         last_id: The event id that counts at the moment, ``""`` for none.
         retry: The milliseconds before a reconnection, if the server named them; at most an hour.
         count: How many events there were so far, with and without data.
+        junk: The start of the first thing that is no event: no known field, or cut off by the end.
     """
 
     def __init__(self, chunks: Iterable[bytes], limit: int) -> None:
@@ -42,6 +45,7 @@ class EventStream:
         self.last_id = ""
         self.retry: Optional[int] = None
         self.count = 0
+        self.junk = b""
 
     def __iter__(self) -> Iterator[Union[str, bytes]]:
         """Yield the data of each event: ``""`` if it has none, or is of another type than ``message``.
@@ -56,7 +60,12 @@ class EventStream:
             elif self._take_fields(block):
                 yield self._parse(block)
             else:
+                if not self.junk:
+                    self._note_junk(line for line in block.split(b"\n") if _field(line) not in _KNOWN)
                 yield ""
+
+    def _note_junk(self, lines: Iterable[bytes]) -> None:
+        self.junk = b"\n".join(line for line in lines if line and not line.startswith(b":"))[:JUNK_LENGTH]
 
     def _parse(self, block: bytes) -> str:
         self._slot[0] = _as_utf8(block) + b"\n\n"
@@ -125,6 +134,9 @@ class EventStream:
                 parts.append(tail)
                 size += len(tail)
                 self._check(size)
+        if parts and not self.junk:
+            rest = b"".join(parts).removeprefix(_BOM if is_first else b"")
+            self._note_junk(rest[:_LARGE].split(b"\n"))
 
     def _with_line_feeds(self) -> Iterator[bytes]:
         """Yield the chunks with a line feed for each line end: CR LF, LF, or CR."""
@@ -147,6 +159,10 @@ class EventStream:
                 limit=self._limit,
                 request_sent=True,
             )
+
+
+def _field(line: bytes) -> bytes:
+    return line.partition(b":")[0]
 
 
 def _content(slot: list[bytes]) -> Iterator[bytes]:

@@ -103,7 +103,7 @@ class HTTPChannel:
         if ended is None or call.settled:
             return
         if not self._endpoint.wire.resumable or not ended.last_id:
-            raise unanswered(call.method, self.peer) from ended.fault
+            raise unanswered(call.method, self.peer, ended.junk) from ended.fault
         self._resumption.run(call, exchange, ended)
 
     def send(self, frame: Frame, deadline: Deadline) -> None:

@@ -6,6 +6,8 @@ import zlib
 from collections.abc import Iterator
 from typing import Any, Protocol
 
+import requests
+
 from .._concurrency.deadline import Deadline
 from ..errors import InvalidMessage, MessageTooLarge
 from ._http_response import Answer
@@ -23,6 +25,9 @@ class Reply(Protocol):
     status: int
     headers: Any
     url: str
+
+    def is_authorized(self) -> bool:
+        """Whether the request carried credentials."""
 
     def read1(self) -> bytes:
         """Return what is at hand, or wait for some of it; ``b""`` at the end."""
@@ -55,6 +60,10 @@ class DirectReply:
         self._head = answer.head
         coding = answer.headers.get("content-encoding")
         self._inflate = Inflater(coding) if coding is not None and coding.lower() != "identity" else None
+
+    def is_authorized(self) -> bool:
+        """Whether the request carried credentials."""
+        return is_authorized(self._answer)
 
     def read1(self) -> bytes:
         """Return what is at hand, or wait for some of it; ``b""`` at the end."""
@@ -141,6 +150,11 @@ class Inflater:
             plain = self._inflate.decompress(data, CHUNK)
         self._is_started = True
         return plain
+
+
+def is_authorized(response: requests.Response) -> bool:
+    """Whether the request of a response carried credentials."""
+    return "authorization" in (getattr(response.request, "headers", None) or {})
 
 
 def joined(chunks: Iterator[bytes], limit: int) -> bytes:

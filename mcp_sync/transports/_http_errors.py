@@ -100,6 +100,8 @@ def _described(error: BaseException) -> str:
     for item in reversed(innermost):
         if isinstance(item, (ssl.SSLCertVerificationError, CertificateError)):
             return f"the certificate was refused: {getattr(item, 'verify_message', item)}"
+        if isinstance(item, ssl.SSLError) and item.reason == "WRONG_VERSION_NUMBER":
+            return f"{item.strerror} (does the server speak plain http?)"
         if isinstance(item, socket.timeout):
             return "it took too long"
         if isinstance(item, OSError) and item.strerror and not isinstance(item, requests.RequestException):
@@ -111,18 +113,19 @@ def _described(error: BaseException) -> str:
 
 
 def status_error(
-    status: int, headers: Any, url: str, body: str, doing: str, why: str = ""
+    status: int, headers: Any, url: str, body: str, doing: str, why: str = "", hint: str = ""
 ) -> HTTPStatusError:
     """Build the error of an HTTP failure.
 
     Args:
         body: What is known of the body.
         why: What to say instead of the body.
+        hint: What may help.
     """
     where = public_url(url)
     text = why or _one_line(body)
     return HTTPStatusError(
-        f"{doing}: {where} answered {status}{': ' + text if text else ''}",
+        f"{doing}: {where} answered {status}{': ' + text if text else ''}{f' ({hint})' if hint else ''}",
         status=status,
         headers=public_headers(headers),
         body_excerpt=body[:EXCERPT_LENGTH],

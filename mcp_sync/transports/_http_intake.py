@@ -9,7 +9,7 @@ from .._concurrency.pending import PendingCall
 from .._protocol import codec
 from ..errors import InvalidMessage, MCPError, SessionExpired, remote_error
 from ._base import Inbound
-from ._event_stream import EventStream
+from ._event_stream import JUNK_LENGTH, EventStream
 from ._http_body import Reply
 from ._http_errors import EXCERPT_LENGTH, FOREIGN, status_error
 from ._http_exchange import Exchange
@@ -31,6 +31,7 @@ class Ended(NamedTuple):
         retry: The milliseconds before it may be taken up again, if the server named them.
         events: How many events it brought.
         fault: What broke it, ``None`` for an orderly end.
+        junk: The start of what it brought and is no message.
         is_final: Whether it is of no use to ask for the rest.
     """
 
@@ -38,6 +39,7 @@ class Ended(NamedTuple):
     retry: Optional[int]
     events: int
     fault: Optional[Exception]
+    junk: bytes = b""
     is_final: bool = False
 
 
@@ -90,10 +92,11 @@ class Intake:
         """
         events = EventStream(iter(reply.read1, b""), self._limit)
         fault: Optional[Exception] = None
+        junk = b""
         try:
             for data in events:
-                if data:
-                    self._deliver(data, call)
+                if data and not self._deliver(data, call) and not junk:
+                    junk = _start(data)
                 if call is not None and call.settled:
                     reply.release()
                     return None
@@ -107,16 +110,18 @@ class Intake:
             reply.release()
         else:
             reply.close()
-        return Ended(events.last_id, events.retry, events.count, fault)
+        return Ended(events.last_id, events.retry, events.count, fault, junk or events.junk)
 
-    def _deliver(self, data: Union[str, bytes], call: Optional[PendingCall]) -> None:
+    def _deliver(self, data: Union[str, bytes], call: Optional[PendingCall]) -> bool:
+        """Pass a message on; return whether it was one."""
         try:
             message = codec.decode(data)
         except InvalidMessage as error:
             logger.warning("An event is no message: %r", data[:200])
             self._inbound.report(error)
-            return
+            return False
         self._inbound.receive(message, call)
+        return True
 
     def refuse(self, reply: Reply, call: PendingCall, exchange: Exchange, in_session: bool) -> NoReturn:
         """Raise what a response with another status than 2xx means for a request.
@@ -195,7 +200,21 @@ def _failure(reply: Reply, body: bytes, doing: str, in_session: Optional[bool]) 
     if reply.status == 404 and in_session:
         where = public_url(reply.url)
         return SessionExpired(f"{doing}: {where} does not know the session any more", request_sent=False)
-    return status_error(reply.status, reply.headers, reply.url, _text(body), doing)
+    hint = _hint(reply, in_session)
+    return status_error(reply.status, reply.headers, reply.url, _text(body), doing, hint=hint)
+
+
+def _hint(reply: Reply, in_session: Optional[bool]) -> str:
+    if reply.status in (401, 403) and not reply.is_authorized():
+        return "give credentials by headers= or auth="
+    if reply.status == 404 and in_session is False:
+        return "is the path right, such as /mcp?"
+    return ""
+
+
+def _start(data: Union[str, bytes]) -> bytes:
+    start = data[:JUNK_LENGTH]
+    return start.encode("utf-8", "replace") if isinstance(start, str) else start
 
 
 def _text(data: bytes) -> str:

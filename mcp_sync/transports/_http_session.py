@@ -9,7 +9,7 @@ from typing import Any, Optional
 import requests
 
 from .._concurrency.deadline import Deadline
-from ._http_body import CHUNK, Inflater, joined
+from ._http_body import CHUNK, Inflater, is_authorized, joined
 from ._http_exchange import Exchange
 
 # How long the end of a body is waited for whose answer has come, so that its connection can be kept.
@@ -43,6 +43,10 @@ class SessionReply:
         """Have the exchange know the socket."""
         if self._sock is not None and self._exchange is not None:
             self._exchange.publish(self._sock)
+
+    def is_authorized(self) -> bool:
+        """Whether the request carried credentials."""
+        return self._response is not None and is_authorized(self._response)
 
     def read1(self) -> bytes:
         """Return what is at hand, or wait for some of it; ``b""`` at the end."""

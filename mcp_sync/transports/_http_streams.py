@@ -65,7 +65,7 @@ class Resumption:
             ended = outcome
             if ended.is_final:
                 break
-        raise unanswered(call.method, self._peer) from ended.fault
+        raise unanswered(call.method, self._peer, ended.junk) from ended.fault
 
     def _attempt_again(self, call: PendingCall, exchange: Exchange, ended: Ended) -> Optional[Ended]:
         try:
@@ -99,9 +99,11 @@ class Resumption:
             return self._intake.events(reply, exchange, call)
 
 
-def unanswered(method: str, peer: str) -> ConnectionLost:
-    """Say that a stream ended too early."""
-    return ConnectionLost(f"{method}: the stream of {peer} ended without the answer", request_sent=True)
+def unanswered(method: str, peer: str, junk: bytes) -> ConnectionLost:
+    """Say that a stream ended too early, and what it held instead of the answer."""
+    text = f"{method}: the stream of {peer} ended without the answer"
+    text += f"; it held {junk.decode('utf-8', 'replace')!r}" if junk else ""
+    return ConnectionLost(text, request_sent=True)
 
 
 def is_event_stream(reply: Reply) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any, Callable
 
 import pytest
+import requests
 from http_server import (
     LEGACY,
     Turn,
@@ -291,6 +292,39 @@ def test_another_http_failure_has_status_and_excerpt(
     assert client.call() == 1, "the channel stays usable"
 
 
+AUTHORIZE = " (give credentials by headers= or auth=)"
+PATH = " (is the path right, such as /mcp?)"
+
+
+@pytest.mark.parametrize(
+    ("status", "options", "hint"),
+    [
+        (401, {}, AUTHORIZE),
+        (403, {}, AUTHORIZE),
+        (401, {"headers": {"authorization": "Bearer x"}}, ""),
+        (403, {"auth": ("me", "word")}, ""),
+        (404, {}, PATH),
+        (404, {"wire": LEGACY}, PATH),
+        (400, {}, ""),
+        (405, {}, ""),
+    ],
+)
+@pytest.mark.parametrize("own", [True, False])
+def test_a_failure_that_is_often_ones_own_comes_with_a_hint(
+    session: Any, status: int, options: Any, hint: str, own: bool
+) -> None:
+    with requests.Session() as mine:
+        client = session(
+            lambda turn: turn.reply(status, b"no"), **options, **({} if own else {"session": mine})
+        )
+        with pytest.raises(HTTPStatusError) as caught:
+            client.call()
+        assert str(caught.value).endswith(f" answered {status}: no{hint}")
+        with pytest.raises(HTTPStatusError) as caught:
+            client.notify()
+        assert str(caught.value).endswith(f" answered {status}: no{hint}")
+
+
 def test_a_challenge_is_passed_on(session: Any) -> None:
     challenge = 'Bearer resource_metadata="https://example.com/x"'
     client = session(lambda turn: turn.reply(401, b"", {"WWW-Authenticate": challenge}))
@@ -511,6 +545,30 @@ def test_a_stream_that_ends_without_the_answer_fails_the_call_at_once(
         client.call()
     assert caught.value.request_sent is True
     assert [turn.method for turn in client.server.turns] == ["POST"]
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize(
+    ("body", "shown"),
+    [
+        (b'{"jsonrpc": "2.0", "id": 1}', """; it held '{"jsonrpc": "2.0", "id": 1}'"""),
+        (b"\xef\xbb\xbf: hello\n<html>\n\n<p>\n\n", "; it held '<html>'"),
+        (b"data: no JSON\n\n", "; it held 'no JSON'"),
+        (b'data: {"cut', """; it held 'data: {"cut'"""),
+        (b"\xff" * 5000, f"; it held '{chr(0xFFFD) * 100}'"),
+        (b": hello\n\nid: 1\nretry: 5\nevent: x\n\n: bye", ""),
+        (b"\n", ""),
+        (b"", ""),
+    ],
+)
+def test_a_stream_without_the_answer_is_shown(session: Any, body: bytes, shown: str, at_once: bool) -> None:
+    def script(turn: Turn) -> None:
+        turn.stream(*([body] if body and at_once else [bytes([byte]) for byte in body]))
+        turn.end()
+
+    with pytest.raises(ConnectionLost) as caught:
+        session(script).call()
+    assert str(caught.value).endswith("ended without the answer" + shown)
 
 
 def test_a_broken_stream_is_never_taken_up_on_the_stateless_revision(session: Any) -> None:

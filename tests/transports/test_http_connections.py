@@ -287,6 +287,27 @@ def test_a_certificate_of_a_stranger_is_refused(session: Any, authority: Any) ->
     assert caught.value.request_sent is False
 
 
+def test_https_to_a_server_without_tls_comes_with_a_hint() -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def refuse() -> None:
+        sock, _ = listener.accept()
+        sock.recv(65536)
+        sock.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        sock.close()
+
+    thread = threading.Thread(target=refuse)
+    thread.start()
+    url = f"https://127.0.0.1:{listener.getsockname()[1]}/mcp"
+    with (
+        connected(url) as client,
+        pytest.raises(ConnectFailed, match=r"\(does the server speak plain http\?\)"),
+    ):
+        client.call()
+    thread.join(PATIENCE)
+    listener.close()
+
+
 def test_a_certificate_for_another_name_is_refused(session: Any, authority: Any, bundle: str) -> None:
     client = session(lambda turn: turn.result(1), tls=server_tls(authority, "other.example"), verify=bundle)
     with pytest.raises(ConnectFailed, match="certificate"):
