@@ -1,4 +1,28 @@
-"""Streamable HTTP: the thread that makes a call sends its POST and reads the response itself."""
+"""Streamable HTTP: the thread that makes a call sends its POST and reads the response itself.
+
+The way of a request, from module to module (each ``_http_...``):
+
+- ``_http`` (here): the channel, what the engine sees;
+- ``target``: what the user says about the server;
+- ``endpoint``: POST, GET and DELETE of the protocol, with the headers of session and revision;
+- ``template``: the sender, which puts on what is the same each time: URL, user's headers, authorization,
+  cookies, redirects;
+- ``adapter``: the requests adapter, which finds the pool and writes the request as bytes;
+- ``pool``: the idle connections of one server (``socks``: through a SOCKS proxy);
+- ``connection``: connects, sends, and reads, within the bounds of an exchange;
+- ``socket``: each single wait for the system's socket.
+
+The way of the response back:
+
+- ``response``: the head, and the answer, which is the `requests.Response` made of it;
+- ``body``: the reply, whose body is read as it comes (``session``: the sender's way and the reply through a
+  session of the user);
+- ``intake``: delivers messages to the engine, and raises failures; ``_event_stream`` splits its events;
+- ``streams``: GET streams, the standalone one and those taken up again.
+
+``exchange`` goes all the way with them: the deadline, and how another thread ends it. ``errors`` puts what
+the libraries raise in our terms.
+"""
 
 from __future__ import annotations
 
