@@ -43,7 +43,7 @@ class ToolIndex:
         # the rest of a large page.
         if check_headers and _is_annotated(result.tools):
             result.tools = [tool for tool in result.tools if self._learn_headers(tool)]
-        else:
+        elif self._headers:
             for tool in result.tools:
                 self._headers.pop(tool.name, None)
         for tool in result.tools:
@@ -51,7 +51,7 @@ class ToolIndex:
                 from .._protocol.schemas import OutputSchema
 
                 self._schemas[tool.name] = OutputSchema(tool.output_schema)
-            else:
+            elif self._schemas:
                 self._schemas.pop(tool.name, None)
 
     def _learn_headers(self, tool: Tool) -> bool:
