@@ -149,7 +149,7 @@ class StatelessEra(Era):
         }
 
     def wire(self, listening: bool) -> Wire:
-        return Wire(version_header=self.version, cancel_by_close=True)
+        return Wire(version_header=self.version)
 
     def params(self, params: dict[str, Any], meta: Mapping[str, Any]) -> dict[str, Any]:
         return {**params, "_meta": {**meta, **self._meta} if meta else self._meta}

@@ -30,11 +30,9 @@ class Wire:
         sessions: Whether the server may hand out ``Mcp-Session-Id``.
         get_stream: Whether to open the standalone GET stream (legacy, and somebody listens).
         resumable: Whether a broken response stream is taken up with ``Last-Event-ID``.
-        cancel_by_close: Whether closing a response stream is how a request is cancelled (HTTP).
     """
 
     version_header: Optional[str] = None
     sessions: bool = False
     get_stream: bool = False
     resumable: bool = False
-    cancel_by_close: bool = False

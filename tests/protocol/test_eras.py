@@ -60,14 +60,14 @@ def test_only_stateless_requests_are_mirrored_in_headers(stateless, handshake):
 def test_a_handshake_gives_sessions_and_resumption_and_a_header_where_the_revision_has_it(version):
     wire = HandshakeEra(version).wire(True)
     assert wire.version_header == (version if TRAITS[version].version_header else None)
-    assert (wire.sessions, wire.get_stream, wire.resumable, wire.cancel_by_close) == (True, True, True, False)
+    assert (wire.sessions, wire.get_stream, wire.resumable) == (True, True, True)
     assert not HandshakeEra(version).wire(False).get_stream
 
 
 def test_a_stateless_channel_has_neither_sessions_nor_a_stream_of_its_own(stateless):
     wire = stateless.wire(True)
     assert wire.version_header == "2026-07-28"
-    assert (wire.sessions, wire.get_stream, wire.resumable, wire.cancel_by_close) == (False,) * 3 + (True,)
+    assert (wire.sessions, wire.get_stream, wire.resumable) == (False,) * 3
 
 
 def test_only_a_handshake_lets_the_server_ask_and_cancels_by_a_notification(stateless, handshake):

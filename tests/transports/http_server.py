@@ -27,7 +27,7 @@ from mcp_sync.transports._base import Frame, Settings, Wire
 PATIENCE = 10.0  # seconds that no test needs, unless something hangs
 LEGACY = Wire(version_header="2025-11-25", sessions=True, resumable=True)
 LISTENING = dataclasses.replace(LEGACY, get_stream=True)
-MODERN = Wire(version_header="2026-07-28", cancel_by_close=True)
+MODERN = Wire(version_header="2026-07-28")
 
 
 class Turn:
