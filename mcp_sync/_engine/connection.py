@@ -33,6 +33,7 @@ from ..errors import (
 from ..handlers import ProgressCallback
 from ..options import Timeouts
 from ..transports._base import Channel
+from .progress import ProgressSink
 from .router import Router, error_response
 
 logger = logging.getLogger("mcp_sync.session")
@@ -126,7 +127,7 @@ class Connection:
         if options.progress is not None or options.progress_token:
             meta = {**meta, "progressToken": call.id}
         if options.progress is not None:
-            progress = _Progress(options.progress, call, self._router)
+            progress = ProgressSink(options.progress, call, self._router)
             call.progress = progress
         params = era.params(params, meta)
         headers = _NOTHING
@@ -192,7 +193,7 @@ class Connection:
                 if not call.settled:
                     raise
 
-    def _await(self, call: PendingCall, progress: Optional[_Progress]) -> None:
+    def _await(self, call: PendingCall, progress: Optional[ProgressSink]) -> None:
         if progress is not None and progress.inline is not None:
             while not call.wait(call.deadline.within(_INLINE_POLL)) and not call.deadline.expired:
                 progress.deliver_inline()
@@ -394,58 +395,3 @@ class Connection:
             calls = list(self._calls.values())
         for call in calls:
             call.fail(self._fresh(call))
-
-
-class _Progress:
-    """Takes the progress of one call to the user's callback.
-
-    Attributes:
-        inline: What waits for delivery by the caller itself, where the caller is the callback worker
-            (which cannot run anything else meanwhile); ``None`` otherwise.
-    """
-
-    def __init__(self, callback: ProgressCallback, call: PendingCall, router: Router) -> None:
-        self._callback = callback
-        self._method = call.method
-        self._worker = router.worker
-        self._caller = threading.get_ident()
-        self._queued = False
-        self.inline: Optional[deque[tuple[Any, ...]]] = deque() if self._worker.is_worker() else None
-
-    def __call__(self, params: Mapping[str, Any], call: PendingCall) -> None:
-        amount, text = _number(params.get("progress")), params.get("message")
-        if amount is None:
-            logger.debug("Ignored progress without a number")
-            return
-        values = (amount, _number(params.get("total")), text if isinstance(text, str) else None)
-        # A caller that reads its own response is free to run callbacks and to wait for room.
-        by_caller = threading.get_ident() == self._caller
-        if self.inline is None:
-            self._queued = True
-            self._worker.submit(self._callback, *values, wait=call if by_caller else None, urgent=True)
-            return
-        self.inline.append(values)
-        if by_caller:
-            self.deliver_inline()
-
-    def deliver_inline(self) -> None:
-        """Run the callback for what has come, on the calling thread."""
-        while self.inline:
-            try:
-                self._callback(*self.inline.popleft())
-            except BaseException:  # As the worker has it: this is its thread.
-                logger.exception("A progress callback failed")
-
-    def drain(self, deadline: Deadline, patience: Optional[float]) -> None:
-        """Wait until the callback has seen everything, within the call's deadline."""
-        if self._queued and not self._worker.drain(deadline, patience):
-            logger.warning("%s returns although progress callbacks still run", self._method)
-
-
-def _number(value: Any) -> Optional[float]:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    try:
-        return float(value)
-    except OverflowError:
-        return None

@@ -22,7 +22,6 @@ from pydantic import BaseModel, ValidationError
 from .._concurrency import fork
 from .._concurrency.cancel import CancelToken
 from .._concurrency.deadline import Deadline
-from .._concurrency.pending import PendingCall
 from .._concurrency.threads import join_all, spawn
 from .._protocol import methods
 from .._protocol.eras import INPUT_REQUIRED, LOG_LEVEL_KEY, Era, StatelessEra
@@ -31,7 +30,6 @@ from .._protocol.methods import MethodSpec
 from .._protocol.negotiation import AUTO, Negotiation, negotiate, take_up
 from .._protocol.versions import MODERN_VERSIONS, best_common
 from ..errors import (
-    CallTimeout,
     ClientClosed,
     ConnectFailed,
     Forked,
@@ -47,7 +45,7 @@ from ..transports._base import Channel, Settings, Target
 from ..types._lenient import first_problem
 from .answers import Answers
 from .connection import NO_OPTIONS, CallOptions, Connection
-from .opening import Identity, LegacyMemory, Opener
+from .opening import Identity, LegacyMemory, Opener, Opening
 from .router import Router
 
 logger = logging.getLogger("mcp_sync.session")
@@ -80,65 +78,6 @@ class Plan:
     reopen: bool
     log_level: Optional[str] = None
     request_level: Optional[str] = None
-
-
-class _Opening:
-    """An opening under way, and all who wait for it.
-
-    Args:
-        target: How the target is named in errors.
-    """
-
-    def __init__(self, target: str) -> None:
-        self._target = target
-        self.thread: Optional[threading.Thread] = None
-        self.waiting: list[PendingCall] = []
-        self._over = False
-        self._connection: Optional[Connection] = None
-        self._error: Optional[BaseException] = None
-        # Guards `waiting`, `_over`, `_connection` and `_error`. Re-entrant, as the engine's.
-        self._lock = threading.RLock()
-
-    def end(self, connection: Optional[Connection], error: Optional[BaseException] = None) -> None:
-        """Wake all who wait. Only the first end counts."""
-        with self._lock:
-            if self._over:
-                return
-            # The frames of the error would keep the client alive, and each waiter raises a copy anyway.
-            self._connection, self._error = connection, error and error.with_traceback(None)
-            self._over = True
-        for turn in self.waiting:
-            turn.settle({})
-
-    def join(self, deadline: Deadline, cancel: Optional[CancelToken]) -> Connection:
-        """Wait for the end and return the connection.
-
-        Raises:
-            CallTimeout, CallCancelled: This caller waits no longer.
-            MCPError: The opening failed.
-        """
-        turn = PendingCall(0, "the opening of the connection", deadline)
-        deadline.hold()  # The server has its own time to open; the call itself has not been sent yet.
-        with self._lock:
-            self.waiting.append(turn)
-            over = self._over
-        if over:
-            turn.settle({})
-        try:
-            if cancel is not None:
-                cancel.watch(turn)
-            if not turn.wait():
-                bound = deadline.reached
-                text = f"the connection to {self._target} was not open within {bound or 0:g} s"
-                raise CallTimeout(text, timeout=bound, request_sent=False)
-            turn.result()
-        finally:
-            turn.forget_outcome()
-            deadline.release()
-        if self._error is not None:
-            raise another(self._error)
-        assert self._connection is not None
-        return self._connection
 
 
 @dataclass
@@ -177,7 +116,7 @@ class Engine:
         self._ids = itertools.count(random.getrandbits(48) if self.takes_up else 1)
         self._connection: Optional[Connection] = None
         self._live = _Live(router)
-        self._opening: Optional[_Opening] = None
+        self._opening: Optional[Opening] = None
         self._closed = False
         self._forked = False
         # Guards `_connection`, `_live`, `_opening`, `_closed` and `_forked`. No I/O and no waiting under it.
@@ -233,8 +172,8 @@ class Engine:
             opening = self._opening or self._begin_opening(negotiation)
         return opening.join(deadline, cancel)
 
-    def _begin_opening(self, negotiation: Optional[Callable[[], Negotiation]]) -> _Opening:
-        opening = _Opening(repr(self.plan.target))
+    def _begin_opening(self, negotiation: Optional[Callable[[], Negotiation]]) -> Opening:
+        opening = Opening(repr(self.plan.target))
         run = contextvars.copy_context().run
         try:
             opening.thread = spawn(
@@ -246,7 +185,7 @@ class Engine:
         self._opening = opening
         return opening
 
-    def _run_opening(self, opening: _Opening, negotiation: Optional[Callable[[], Negotiation]]) -> None:
+    def _run_opening(self, opening: Opening, negotiation: Optional[Callable[[], Negotiation]]) -> None:
         connection: Optional[Connection] = None
         problem: Optional[BaseException] = None
         try:

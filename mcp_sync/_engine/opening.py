@@ -1,4 +1,4 @@
-"""Opening a connection: drives the negotiation over a channel."""
+"""Opening a connection: drives the negotiation over a channel, and lets any number of callers wait for it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Callable, Optional
 
+from .._concurrency.cancel import CancelToken
 from .._concurrency.deadline import Deadline
 from .._concurrency.pending import PendingCall
 from .._protocol import methods
@@ -15,7 +16,7 @@ from .._protocol.eras import Era, HandshakeEra, StatelessEra
 from .._protocol.frames import Frame, Wire
 from .._protocol.negotiation import Discover, Initialize, LateAnswer, Negotiation, Restart, Step, Verdict
 from .._protocol.versions import TRAITS
-from ..errors import CallTimeout, ConnectFailed, ConnectionLost, MCPError
+from ..errors import CallTimeout, ConnectFailed, ConnectionLost, MCPError, another
 from ..options import Timeouts
 from .connection import NO_OPTIONS, Connection
 
@@ -212,3 +213,63 @@ class Opener:
         if self.connection.rubbish:
             text += "; it sent what is no message: " + ", ".join(map(repr, self.connection.rubbish))
         return CallTimeout(text, timeout=bound, request_sent=False)
+
+
+class Opening:
+    """An opening under way, and all who wait for it.
+
+    Args:
+        target: How the target is named in errors.
+    """
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+        self.thread: Optional[threading.Thread] = None
+        self.waiting: list[PendingCall] = []
+        self._over = False
+        self._connection: Optional[Connection] = None
+        self._error: Optional[BaseException] = None
+        # Guards `waiting`, `_over`, `_connection` and `_error`. Re-entrant, as the engine's.
+        self._lock = threading.RLock()
+
+    def end(self, connection: Optional[Connection], error: Optional[BaseException] = None) -> None:
+        """Wake all who wait. Only the first end counts."""
+        with self._lock:
+            if self._over:
+                return
+            # The frames of the error would keep the client alive, and each waiter raises a copy anyway.
+            self._connection, self._error = connection, error and error.with_traceback(None)
+            self._over = True
+        for turn in self.waiting:
+            turn.settle({})
+
+    def join(self, deadline: Deadline, cancel: Optional[CancelToken]) -> Connection:
+        """Wait for the end and return the connection.
+
+        Raises:
+            CallTimeout, CallCancelled: This caller waits no longer.
+            MCPError: The opening failed.
+        """
+        # A call like any other, so that a token can cancel the wait.
+        turn = PendingCall(0, "the opening of the connection", deadline)
+        deadline.hold()  # The server has its own time to open; the call itself has not been sent yet.
+        with self._lock:
+            self.waiting.append(turn)
+            over = self._over
+        if over:
+            turn.settle({})
+        try:
+            if cancel is not None:
+                cancel.watch(turn)
+            if not turn.wait():
+                bound = deadline.reached
+                text = f"the connection to {self._target} was not open within {bound or 0:g} s"
+                raise CallTimeout(text, timeout=bound, request_sent=False)
+            turn.result()
+        finally:
+            turn.forget_outcome()
+            deadline.release()
+        if self._error is not None:
+            raise another(self._error)
+        assert self._connection is not None
+        return self._connection
