@@ -12,6 +12,7 @@ from .._concurrency.pending import PendingCall
 from .._protocol.codec import decode
 from ..errors import CallTimeout, InvalidMessage, MCPError
 from ._base import Inbound
+from ._pipes import LOCK_LOST
 
 # A thread that waits to write looks this often whether its call has been settled meanwhile.
 _SLICE = 0.1
@@ -119,8 +120,9 @@ class Outlet:
         self._sink = sink
         self._peer = peer
         # Guards the frame that is being written. Held only while the sink takes what fits: nobody waits
-        # for the peer under it.
-        self._lock = threading.Lock()
+        # for the peer under it. Before Python 3.11 a signal handler may raise in a moment in which it stays
+        # locked for ever; so it is re-entrant for that thread, and the others wait for it within bounds.
+        self._lock = threading.RLock()
         self._frame: Optional[bytes] = None
         self._taken: list[int] = []
 
@@ -136,20 +138,25 @@ class Outlet:
         begun = False
         try:
             while True:
-                with self._lock:
-                    if not begun and self._advance():
-                        if call is not None:
-                            if call.settled:
-                                return
-                            call.request_sent = True
-                        self._begin(data)
-                        begun = True
-                    if begun and (self._frame is not data or self._advance()):
-                        return
                 seconds = _patience(deadline, call)
+                if self._lock.acquire(timeout=seconds):
+                    try:
+                        if not begun and self._advance():
+                            if call is not None:
+                                if call.settled:
+                                    return
+                                call.request_sent = True
+                            self._begin(data)
+                            begun = True
+                        if begun and (self._frame is not data or self._advance()):
+                            return
+                    finally:
+                        self._lock.release()
+                    seconds = _patience(deadline, call)
+                    if seconds:
+                        self._sink.wait(seconds)
                 if not seconds:
                     break
-                self._sink.wait(seconds)
         finally:
             if self._frame is data:
                 self._withdraw(data, call)
@@ -161,18 +168,19 @@ class Outlet:
 
         ``limit`` is the size up to which the sink takes a frame as a whole or not at all.
         """
-        if len(data) > limit:
+        if len(data) > limit or not self._lock.acquire(False):
             return False
         try:
-            with self._lock:
-                if not self._advance():
-                    return False
-                self._begin(data)
-                if self._advance():
-                    return True
+            if not self._advance():
+                return False
+            self._begin(data)
+            if self._advance():
+                return True
         except OSError:
             self._withdraw(data, None)
             return False
+        finally:
+            self._lock.release()
         return not self._withdraw(data, None)
 
     def _begin(self, data: bytes) -> None:
@@ -198,13 +206,17 @@ class Outlet:
 
     def _withdraw(self, data: bytes, call: Optional[PendingCall]) -> bool:
         """Take a frame back if nothing of it has left; return whether it was."""
-        with self._lock:
+        if not self._lock.acquire(timeout=LOCK_LOST):
+            return False
+        try:
             if self._frame is not data or sum(self._taken) > 0:
                 return False
             self._frame = None
             if call is not None:
                 call.request_sent = False
             return True
+        finally:
+            self._lock.release()
 
     def _too_late(self, deadline: Deadline, call: Optional[PendingCall]) -> CallTimeout:
         what, sent = ("a message", None) if call is None else (call.method, call.request_sent)

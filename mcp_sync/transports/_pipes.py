@@ -18,6 +18,8 @@ from typing import Callable, Optional
 # end of the process ends them.
 CAN_POLL = hasattr(select, "poll") and os.name == "posix"
 
+# A lock that is held for one system call is given up for lost after so long.
+LOCK_LOST = 1.0
 # What a pipe holds, as a rule. (Larger buffers are not kept by the allocator: they would cost 25 us a read.)
 _CHUNK = 64 * 1024
 # Without a pidfd a silent pipe looks at its process this often.
@@ -165,8 +167,9 @@ class PipeWriter:
     def __init__(self, fd: int) -> None:
         self._fd = fd
         # Guards the descriptor against being closed during a write. Held for one system call, which does
-        # not block except on Windows; nothing else happens under it.
-        self._lock = threading.Lock()
+        # not block except on Windows; nothing else happens under it. Re-entrant, and waited for within
+        # bounds: before Python 3.11 a signal handler may raise in a moment in which it stays locked.
+        self._lock = threading.RLock()
         if CAN_POLL:
             os.set_blocking(fd, False)
 
@@ -178,13 +181,16 @@ class PipeWriter:
         Raises:
             OSError: The pipe is broken or closed.
         """
-        with self._lock:
+        if not self._lock.acquire(timeout=LOCK_LOST):
+            return
+        try:
             if self._fd < 0:
                 raise BrokenPipeError(errno.EPIPE, "the pipe is closed")
-            try:
-                taken.extend(map(os.write, (self._fd,), (data,)))
-            except BlockingIOError:
-                pass
+            taken.extend(map(os.write, (self._fd,), (data,)))
+        except BlockingIOError:
+            pass
+        finally:
+            self._lock.release()
 
     def wait(self, seconds: float) -> None:
         """Wait until something fits, or the pipe is broken, at most so long."""

@@ -65,8 +65,9 @@ class Recorder:
         self.fault: Optional[BaseException] = None
 
     def receive(self, message: Any, call: Optional[PendingCall] = None) -> None:
-        fault, self.fault = self.fault, None
-        if fault is not None:
+        # Signal handlers run on the main thread alone.
+        if self.fault is not None and threading.current_thread() is threading.main_thread():
+            fault, self.fault = self.fault, None
             raise fault
         self.threads.append(threading.current_thread().name)
         self.messages.append(message)
