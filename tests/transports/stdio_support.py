@@ -65,9 +65,10 @@ class Recorder:
         self.fault: Optional[BaseException] = None
 
     def receive(self, message: Any, call: Optional[PendingCall] = None) -> None:
-        # Signal handlers run on the main thread alone.
-        if self.fault is not None and threading.current_thread() is threading.main_thread():
-            fault, self.fault = self.fault, None
+        fault = self.fault
+        # What a signal handler raises, it raises on the main thread.
+        if isinstance(fault, Exception) or (fault and threading.current_thread() is threading.main_thread()):
+            self.fault = None
             raise fault
         self.threads.append(threading.current_thread().name)
         self.messages.append(message)
