@@ -185,7 +185,7 @@ class Connection:
             try:
                 self.channel.request(frame, call)
             except CallTimeout:
-                # The channel does not know what the caller's bound was.
+                # In one form for all channels, which says whether it was the silence or the whole bound.
                 if not call.settled:
                     raise self.timeout_error(call) from None
             except TransportError:

@@ -6,6 +6,7 @@ that no other code asks for a version.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Optional
 
@@ -23,7 +24,7 @@ COMPLETE = "complete"
 INPUT_REQUIRED = "input_required"
 
 
-class Era:
+class Era(ABC):
     """What `HandshakeEra` and `StatelessEra` have in common.
 
     Attributes:
@@ -52,9 +53,9 @@ class Era:
         self.traits: VersionTraits = TRAITS[version]
         self.server: Mapping[str, Any] = server or {}
 
+    @abstractmethod
     def wire(self, listening: bool) -> Wire:
         """Return what the channel has to know; ``listening``: somebody takes what no request asked for."""
-        raise NotImplementedError
 
     def check(self, spec: MethodSpec) -> None:
         """Refuse a method that the revision lacks.
@@ -69,21 +70,21 @@ class Era:
                 version=self.version,
             )
 
+    @abstractmethod
     def params(self, params: dict[str, Any], meta: Mapping[str, Any]) -> dict[str, Any]:
         """Return the params as they are sent, with their ``_meta``."""
-        raise NotImplementedError
 
+    @abstractmethod
     def headers(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
         """Return the HTTP headers that mirror the body."""
-        raise NotImplementedError
 
+    @abstractmethod
     def result_kind(self, result: Mapping[str, Any]) -> str:
         """Return the kind of a result: `COMPLETE` or `INPUT_REQUIRED`.
 
         Raises:
             InvalidResult: A kind that this client does not know.
         """
-        raise NotImplementedError
 
 
 class HandshakeEra(Era):
