@@ -163,7 +163,7 @@ def lives(pid: int) -> bool:
     try:
         with open(f"/proc/{pid}/stat") as file:
             return file.read().rpartition(")")[2].split()[0] not in "ZX"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # The second: gone between opening and reading.
         if os.path.isdir("/proc/self"):
             return False
     try:
