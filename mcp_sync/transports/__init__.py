@@ -9,18 +9,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ._http_target import StreamableHTTP
+    from ._http.target import StreamableHTTP
     from ._memory import InMemory
     from ._opened import OpenedTransport, stdio_client, streamablehttp_client
-    from ._stdio import Stdio
+    from ._stdio.target import Stdio
 
 __all__ = ["InMemory", "OpenedTransport", "Stdio", "StreamableHTTP", "stdio_client", "streamablehttp_client"]
 
 _HOMES = {
     "InMemory": "_memory",
     "OpenedTransport": "_opened",
-    "Stdio": "_stdio",
-    "StreamableHTTP": "_http_target",
+    "Stdio": "_stdio.target",
+    "StreamableHTTP": "_http.target",
     "stdio_client": "_opened",
     "streamablehttp_client": "_opened",
 }

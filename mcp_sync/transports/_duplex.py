@@ -12,8 +12,9 @@ from .._concurrency.pending import PendingCall
 from .._protocol.codec import decode
 from ..errors import CallTimeout, InvalidMessage, MCPError
 from ._base import Inbound
-from ._pipes import LOCK_LOST
 
+# A lock that is held for one system call is given up for lost after so long.
+LOCK_LOST = 1.0
 # A thread that waits to write looks this often whether its call has been settled meanwhile.
 _SLICE = 0.1
 _SKIPPED_KEPT = 5

@@ -60,7 +60,7 @@ def _opened(target: Target) -> Iterator[OpenedTransport]:
 @contextmanager
 def streamablehttp_client(url: str, **options: Any) -> Iterator[OpenedTransport]:
     """Open Streamable HTTP, with the arguments of `StreamableHTTP`."""
-    from ._http_target import StreamableHTTP
+    from ._http.target import StreamableHTTP
 
     with _opened(StreamableHTTP(url, **options)) as transport:
         yield transport
@@ -69,7 +69,7 @@ def streamablehttp_client(url: str, **options: Any) -> Iterator[OpenedTransport]
 @contextmanager
 def stdio_client(command: Any, *arguments: Any, **options: Any) -> Iterator[OpenedTransport]:
     """Open a server process, with the arguments of `Stdio`, or a `Stdio` itself."""
-    from ._stdio import Stdio
+    from ._stdio.target import Stdio
 
     target = command if isinstance(command, Stdio) else Stdio(command, *arguments, **options)
     with _opened(target) as transport:

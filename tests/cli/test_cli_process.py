@@ -87,15 +87,15 @@ def test_ctrl_c_exits_with_130_and_without_a_traceback() -> None:
 # Runs a command line; "calling" on standard output says that the call is under way.
 _RUN_WITH_BELL = """
 import sys
-from mcp_sync.transports import _stdio_channel
+from mcp_sync.transports._stdio import channel
 from mcp_sync.cli import main
 
-request = _stdio_channel.StdioChannel.request
+request = channel.StdioChannel.request
 def ring(self, frame, call):
     request(self, frame, call)
     if frame.method == "tools/call":
         print("calling", flush=True)
-_stdio_channel.StdioChannel.request = ring
+channel.StdioChannel.request = ring
 main()
 """
 

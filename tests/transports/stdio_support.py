@@ -17,8 +17,8 @@ from mcp_sync._concurrency.pending import PendingCall
 from mcp_sync.errors import MCPError
 from mcp_sync.options import Limits, Retry, Timeouts
 from mcp_sync.transports._base import Frame, Settings
-from mcp_sync.transports._stdio import Stdio
-from mcp_sync.transports._stdio_channel import StdioChannel
+from mcp_sync.transports._stdio.channel import StdioChannel
+from mcp_sync.transports._stdio.target import Stdio
 
 PATIENCE = 10.0
 # What a busy machine may add to any time.

@@ -37,7 +37,7 @@ from mcp_sync.errors import (
     RemoteError,
 )
 from mcp_sync.options import Limits
-from mcp_sync.transports._http_body import Inflater
+from mcp_sync.transports._http.reply import Inflater
 
 TEXT = "\u2705 \u5165\u53e3 \U0001f600 \x85"
 EVENTS = {"Content-Type": "text/event-stream"}
@@ -356,7 +356,7 @@ def test_a_method_that_the_server_lacks_is_no_lost_session(session: Any) -> None
 
 
 def test_the_body_of_a_failure_that_never_ends_is_not_waited_for(session: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr("mcp_sync.transports._http_intake._EXCERPT_SECONDS", 0.05)
+    monkeypatch.setattr("mcp_sync.transports._http.channel._EXCERPT_SECONDS", 0.05)
     over = threading.Event()
 
     def script(turn: Turn) -> None:

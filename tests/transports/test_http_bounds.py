@@ -28,7 +28,7 @@ from http_server import (
 from mcp_sync._concurrency.deadline import Deadline
 from mcp_sync.errors import CallCancelled, CallTimeout, ConnectFailed, ConnectionLost
 from mcp_sync.options import Timeouts
-from mcp_sync.transports._http_exchange import Aborted, Exchange
+from mcp_sync.transports._http.exchange import Aborted, Exchange
 
 SLACK = 1.0  # seconds by which a loaded machine may be late
 

@@ -30,7 +30,7 @@ from mcp_sync.errors import ConnectFailed, ConnectionLost
 from mcp_sync.options import Limits, Retry, Timeouts
 from mcp_sync.transports import StreamableHTTP
 from mcp_sync.transports._base import Settings
-from mcp_sync.transports._http_socket import TimedSocket
+from mcp_sync.transports._http.adapter.timed_socket import TimedSocket
 
 
 @pytest.fixture

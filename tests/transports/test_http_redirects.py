@@ -12,7 +12,7 @@ from http_server import LEGACY, PATIENCE, ScriptedServer, Turn, answer, event, s
 
 from mcp_sync._concurrency.deadline import Deadline
 from mcp_sync.errors import HTTPStatusError
-from mcp_sync.transports._http_template import _next_url
+from mcp_sync.transports._http.endpoint import _next_url
 
 SECRETS = {"Authorization": "Bearer T", "X-Api-Key": "K"}
 

@@ -223,7 +223,7 @@ def test_whatever_the_server_says_to_delete_close_is_quiet(session: Any, status:
 
 
 def test_a_server_that_does_not_answer_delete_delays_close_little(session: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr("mcp_sync.transports._http._DELETE_SECONDS", 0.1)
+    monkeypatch.setattr("mcp_sync.transports._http.channel._DELETE_SECONDS", 0.1)
     over = threading.Event()
     client = session(lambda turn: turn.wait(over) if turn.method == "DELETE" else opening(turn), wire=LEGACY)
     client.call("initialize")

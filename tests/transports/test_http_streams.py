@@ -29,7 +29,7 @@ from mcp_sync.errors import CallCancelled, CallTimeout, ConnectionLost, HTTPStat
 from mcp_sync.options import Limits, Retry, Timeouts
 from mcp_sync.transports import StreamableHTTP
 from mcp_sync.transports._base import Settings
-from mcp_sync.transports._http_socket import TimedSocket
+from mcp_sync.transports._http.adapter.timed_socket import TimedSocket
 
 NOTE = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 PRIMING = b"id: 1\ndata:\n\n"

@@ -18,8 +18,8 @@ import pytest
 from stdio_support import PATIENCE, SLACK, Recorder, Running, is_gone, lives, poll, running, script, settings
 
 from mcp_sync._concurrency.deadline import Deadline
-from mcp_sync.transports import _process
-from mcp_sync.transports._stdio import Stdio
+from mcp_sync.transports._stdio import process
+from mcp_sync.transports._stdio.target import Stdio
 
 HERE = Path(__file__).parent
 STUBBORN = """
@@ -379,7 +379,7 @@ def in_fork(action) -> int:
             warnings.simplefilter("error")
             sys.unraisablehook = lambda *_: os._exit(2)
             action()
-            _process._end_all()
+            process._end_all()
             gc.collect()
             code = 0
         finally:

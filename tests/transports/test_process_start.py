@@ -12,9 +12,9 @@ from stdio_support import Recorder, poll, running, script, settings
 
 from mcp_sync._concurrency.deadline import Deadline
 from mcp_sync.errors import CallTimeout, ConnectFailed, ConnectionLost
-from mcp_sync.transports import _environment
-from mcp_sync.transports._environment import child_environment
-from mcp_sync.transports._stdio import Stdio
+from mcp_sync.transports._stdio import launch
+from mcp_sync.transports._stdio.launch import child_environment
+from mcp_sync.transports._stdio.target import Stdio
 
 SHOW_ENVIRONMENT = """
     answer(receive(), dict(os.environ))
@@ -76,7 +76,7 @@ def test_functions_exported_by_a_shell_are_left_out(monkeypatch):
 
 
 def test_on_windows_a_server_gets_what_programs_need_there_and_writes_utf_8(monkeypatch):
-    monkeypatch.setattr(_environment, "WINDOWS", True)
+    monkeypatch.setattr(launch, "WINDOWS", True)
     for name in ("SYSTEMROOT", "COMSPEC", "WINDIR", "PROGRAMDATA", "PROGRAMFILES(X86)", "PATHEXT", "TEMP"):
         monkeypatch.setenv(name, name.lower())
     env = child_environment({"systemroot": "D:\\Windows"}, "base")
@@ -91,16 +91,16 @@ def test_on_windows_a_server_gets_what_programs_need_there_and_writes_utf_8(monk
 
 
 def test_on_windows_a_command_is_found_by_its_shim(monkeypatch, tmp_path):
-    monkeypatch.setattr(_environment, "WINDOWS", True)
+    monkeypatch.setattr(launch, "WINDOWS", True)
     shim = tmp_path / "npx"
     shim.write_text("")
     shim.chmod(0o755)
-    assert _environment.resolve(["npx", "-y", "server"], {"Path": str(tmp_path)}) == [
+    assert launch.resolve(["npx", "-y", "server"], {"Path": str(tmp_path)}) == [
         str(shim),
         "-y",
         "server",
     ]
-    assert _environment.resolve(["npx"], {"Path": str(tmp_path / "elsewhere")}) is None
+    assert launch.resolve(["npx"], {"Path": str(tmp_path / "elsewhere")}) is None
 
 
 def test_the_working_directory_is_set(tmp_path):
@@ -166,9 +166,9 @@ def test_a_file_that_may_not_be_executed_is_named(tmp_path):
 
 
 def test_without_a_thread_nothing_is_left_of_the_process(monkeypatch):
-    from mcp_sync.transports import _stdio_channel
+    from mcp_sync.transports._stdio import channel
 
-    real, roles = _stdio_channel.spawn, []
+    real, roles = channel.spawn, []
 
     def spawn(owner, role, *args):
         roles.append(role)
@@ -176,7 +176,7 @@ def test_without_a_thread_nothing_is_left_of_the_process(monkeypatch):
             raise RuntimeError("can't start new thread")
         return real(owner, role, *args)
 
-    monkeypatch.setattr(_stdio_channel, "spawn", spawn)
+    monkeypatch.setattr(channel, "spawn", spawn)
     assert "can't start new thread" in str(start(sys.executable, ["-c", "import sys; sys.stdin.read()"]))
     assert roles == ["stderr", "reader"]
 

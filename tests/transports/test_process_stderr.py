@@ -11,9 +11,9 @@ from stdio_support import poll, running
 
 from mcp_sync.errors import UsageError
 from mcp_sync.options import Limits
-from mcp_sync.transports._pipes import END, Found
-from mcp_sync.transports._stderr import StderrTail
-from mcp_sync.transports._stdio import Stdio
+from mcp_sync.transports._stdio.pipes import END, Found
+from mcp_sync.transports._stdio.stderr import StderrTail
+from mcp_sync.transports._stdio.target import Stdio
 
 NOISY = """
     message = receive()

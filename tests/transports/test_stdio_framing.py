@@ -10,7 +10,7 @@ from stdio_support import lives, running
 
 from mcp_sync.errors import InvalidMessage, MessageTooLarge
 from mcp_sync.options import Limits
-from mcp_sync.transports._lines import LineBuffer
+from mcp_sync.transports._stdio.lines import LineBuffer
 
 # --- lines, without a process ----------------------------------------------------------------------------
 

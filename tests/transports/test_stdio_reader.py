@@ -12,7 +12,7 @@ import time
 import pytest
 from stdio_support import SLACK, poll, running
 
-from mcp_sync.transports import _stdio_reader
+from mcp_sync.transports._stdio import channel
 
 READER = "mcp_sync-test-reader"
 HERE = threading.main_thread().name
@@ -155,7 +155,7 @@ def test_an_interrupt_while_a_message_is_handled_loses_nothing():
 
 
 def test_a_turn_that_was_lost_to_an_interrupt_is_taken_back(monkeypatch):
-    monkeypatch.setattr(_stdio_reader, "_TURN_LOST", 0.05)
+    monkeypatch.setattr(channel, "_TURN_LOST", 0.05)
     with running(ON_DEMAND) as server:
         warm_up(server)
         turn = server.channel._server.reader._turn
@@ -175,7 +175,7 @@ while True:
 # What is raised inside a finaliser is reported as ignored, and what the finaliser had to do is left undone.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_interrupts_at_any_moment_leave_the_channel_in_order(monkeypatch):
-    monkeypatch.setattr(_stdio_reader, "_TURN_LOST", 0.05)
+    monkeypatch.setattr(channel, "_TURN_LOST", 0.05)
     armed = False
 
     def interrupt(number, frame):

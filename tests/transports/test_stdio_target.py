@@ -9,7 +9,7 @@ from stdio_support import settings
 
 from mcp_sync.errors import UsageError
 from mcp_sync.transports import Stdio
-from mcp_sync.transports._masking import shown_command
+from mcp_sync.transports._stdio.masking import shown_command
 
 
 def test_arguments_become_a_tuple_and_paths_strings():

@@ -8,7 +8,7 @@ import threading
 from collections import deque
 from typing import Any, Callable, Optional
 
-from ._pipes import BYTES, PipeReader
+from .pipes import BYTES, PipeReader
 
 logger = logging.getLogger("mcp_sync.stdio")
 

@@ -21,11 +21,11 @@ from urllib3.connection import CertificateError  # type: ignore[attr-defined]
 from urllib3.exceptions import HTTPError
 from urllib3.util.proxy import connection_requires_http_tunnel
 
-from ._http_exchange import Exchange
-from ._http_pool import POOL_CLASSES, BoundedPool
-from ._http_response import Answer, Headers
-from ._http_socket import NothingSent
-from ._http_target import DEFAULT_PORTS
+from ..exchange import Exchange
+from ..target import DEFAULT_PORTS
+from .pool import POOL_CLASSES, BoundedPool
+from .response import Answer, Headers
+from .timed_socket import NothingSent
 
 _ROUTES_KEPT = 32
 
@@ -33,7 +33,7 @@ _ROUTES_KEPT = 32
 def _pool_classes(proxy: str) -> dict[str, Any]:
     if not proxy.lower().startswith("socks"):
         return POOL_CLASSES
-    from ._http_socks import SOCKS_POOL_CLASSES
+    from .socks import SOCKS_POOL_CLASSES
 
     return SOCKS_POOL_CLASSES
 

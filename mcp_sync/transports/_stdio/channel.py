@@ -1,26 +1,41 @@
-"""How a server's standard output is read: by one thread for all calls, or by a caller itself."""
+"""The channel to a server that is a child process: what a call writes, and how its answer is read."""
 
 from __future__ import annotations
 
 import logging
+import select
 import signal
 import threading
 import time
 import weakref
-from typing import Callable, Optional
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Callable, Optional
 
-from .._concurrency.deadline import Deadline
-from .._concurrency.pending import PendingCall
-from ..errors import ConnectionLost, MCPError, MessageTooLarge
-from ._base import Settings
-from ._duplex import Intake
-from ._lines import LineBuffer
-from ._pipes import BYTES, CAN_POLL, NOTHING
-from ._process import ServerProcess
-from ._stderr import StderrTail
+from ..._concurrency.deadline import Deadline
+from ..._concurrency.pending import PendingCall
+from ..._concurrency.threads import join_all, spawn
+from ...errors import ConnectFailed, ConnectionLost, MCPError, MessageTooLarge
+from .._base import Frame, Inbound, Settings, Wire
+from .._duplex import Intake, Outlet
+from .launch import child_environment
+from .lines import LineBuffer
+from .masking import shown_command
+from .pipes import BYTES, CAN_POLL, NOTHING
+from .process import ServerProcess
+from .stderr import StderrTail
+
+if TYPE_CHECKING:
+    from .target import Stdio
 
 logger = logging.getLogger("mcp_sync.stdio")
 
+# Up to this size a pipe takes a write as a whole or not at all. Where a write may block, nothing is posted.
+_POSTABLE = getattr(select, "PIPE_BUF", 512) if CAN_POLL else 0
+_PEER_LENGTH = 80
+# How long a writer into a broken pipe waits for the reader to find out why.
+_AWAIT_CAUSE = 1.0
+_LOOK_FOR_CAUSE = 0.005
+_UNDO = 1.0
 # How long the loss of a server is held back for its exit code and its last words.
 _AWAIT_EXIT = 0.5
 _AWAIT_STDERR = 0.3
@@ -32,6 +47,133 @@ _LEAVE = 0.02
 _TURN_LOST = 1.0
 # How many lines of standard error the text of an error quotes; all that are kept are in `stderr_tail`.
 _QUOTED_LINES = 10
+
+
+@dataclass(frozen=True)
+class _Server:
+    """A started process with everything that serves it."""
+
+    process: ServerProcess
+    intake: Intake
+    outlet: Outlet
+    reader: StdoutReader
+    threads: tuple[threading.Thread, ...]
+
+
+class StdioChannel:
+    """A running server, its two reading threads, and the way to write to it."""
+
+    is_http = False
+    duplex = True
+    session_id: Optional[str] = None
+
+    def __init__(self, target: Stdio, settings: Settings) -> None:
+        self._target = target
+        self._settings = settings
+        self.peer = shown_command((target.command, *target.args), _PEER_LENGTH)
+        self._server: Optional[_Server] = None
+        self._closed = False
+
+    def start(self, inbound: Inbound, deadline: Deadline) -> None:
+        """Start the process and its readers. Does not wait for a word of it.
+
+        Raises:
+            ConnectFailed: The command cannot be started.
+        """
+        target = self._target
+        env = child_environment(target.env, target.inherit_env)
+        process = ServerProcess((target.command, *target.args), env, target.cwd)
+        self._server = self._serve(process, Intake(inbound, self.peer, logger))
+        # The readers end the process then; whoever collects the garbage waits for nothing.
+        self._finalizer = weakref.finalize(self, process.wake.set)
+        self._finalizer.atexit = False
+        if self._closed:
+            self.close(deadline)
+
+    def _serve(self, process: ServerProcess, intake: Intake) -> _Server:
+        name = self._settings.name
+        tail = StderrTail(self._target.stderr, self._settings.limits.stderr_lines)
+        threads: list[threading.Thread] = []
+        try:
+            threads.append(spawn(name, "stderr", tail.drain, process.stderr))
+            reader = StdoutReader(process, tail, threads[0], self.peer, self._settings)
+            threads.append(spawn(name, "reader", reader.run, weakref.ref(intake)))
+        except RuntimeError as error:
+            process.end(Deadline(_UNDO), grace=False)
+            process.wake.set()
+            process.stdout.close()
+            if not threads or join_all(threads, Deadline(_UNDO)):
+                process.stderr.close()
+                process.wake.close()
+            raise ConnectFailed(f"there is no thread to be had for {self.peer}: {error}") from error
+        return _Server(process, intake, Outlet(process.stdin, self.peer), reader, tuple(threads))
+
+    def configure(self, wire: Wire) -> None:
+        """Do nothing: the revision makes no difference to lines."""
+
+    def request(self, frame: Frame, call: PendingCall) -> None:
+        """Write a request and look for the answer; the reading thread brings it if it takes longer."""
+        server = self._write(frame, call.deadline, call)
+        if not call.settled:
+            server.reader.look(call, server.intake)
+
+    def send(self, frame: Frame, deadline: Deadline) -> None:
+        """Write a notification or a response."""
+        self._write(frame, deadline, None)
+
+    def post(self, frame: Frame) -> bool:
+        """Write a small message, unless somebody else is writing or the pipe is full."""
+        server = self._server
+        return server is not None and server.outlet.post(frame.body + b"\n", _POSTABLE)
+
+    def _write(self, frame: Frame, deadline: Deadline, call: Optional[PendingCall]) -> _Server:
+        server = self._server
+        if server is None:
+            raise ConnectionLost(f"{self.peer} was not started", request_sent=False)
+        try:
+            server.outlet.write(frame.body + b"\n", deadline, call)
+        except TimeoutError:
+            raise
+        except OSError as error:
+            self._broken(server, error, deadline, call)
+        return server
+
+    def _broken(
+        self, server: _Server, error: OSError, deadline: Deadline, call: Optional[PendingCall]
+    ) -> None:
+        """Raise why nothing can be written; the reading thread is given the time to find out."""
+        intake = server.intake
+        until = deadline.within(_AWAIT_CAUSE)
+        while not (self._closed or intake.error or until.expired):
+            time.sleep(_LOOK_FOR_CAUSE)
+        if not self._closed and intake.error is None:
+            intake.lose(ConnectionLost(f"{self.peer} takes no more input: {error.strerror}"))
+            server.process.wake.set()
+        if call is None or not call.settled:
+            raise ConnectionLost(
+                f"{self.peer} is closed" if intake.error is None else str(intake.error),
+                request_sent=None if call is None else call.request_sent,
+                returncode=getattr(intake.error, "returncode", None),
+                stderr_tail=getattr(intake.error, "stderr_tail", ""),
+            ) from error
+
+    def close(self, deadline: Deadline) -> None:
+        """End the process with its group, and the threads."""
+        self._closed = True
+        server = self._server
+        if server is None:
+            return
+        server.process.end(deadline)
+        server.process.wake.set()
+        if join_all(server.threads, deadline):
+            self._finalizer.detach()
+
+    def abandon(self) -> None:
+        """In a forked child: close the copies of the pipes."""
+        self._closed = True
+        if self._server is not None:
+            self._server.process.abandon()
+            self._finalizer.detach()
 
 
 class StdoutReader:

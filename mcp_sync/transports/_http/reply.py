@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Optional, Protocol
 
 import requests
 
-from .._concurrency.deadline import Deadline
-from ..errors import InvalidMessage, MessageTooLarge
-from ._http_response import Answer
+from ..._concurrency.deadline import Deadline
+from ...errors import InvalidMessage, MessageTooLarge
+from .adapter.response import Answer
 
 CHUNK = 262_144
 
@@ -47,6 +47,32 @@ class Reply(Protocol):
 
     def close(self) -> None:
         """Close the connection, unless it was given back."""
+
+
+class Ended(NamedTuple):
+    """How an event stream ended that brought no answer.
+
+    Attributes:
+        last_id: The last event id, ``""`` if there was none.
+        retry: The milliseconds before it may be taken up again, if the server named them.
+        events: How many events it brought.
+        fault: What broke it, ``None`` for an orderly end.
+        junk: The start of what it brought and is no message.
+        is_final: Whether it is of no use to ask for the rest.
+    """
+
+    last_id: str
+    retry: Optional[int]
+    events: int
+    fault: Optional[Exception]
+    junk: bytes = b""
+    is_final: bool = False
+
+
+def media_type(reply: Reply) -> str:
+    """Return the media type of a response in lower case, ``""`` if it names none."""
+    kind: str = reply.headers.get("content-type") or ""
+    return kind.partition(";")[0].strip().lower()
 
 
 class DirectReply:

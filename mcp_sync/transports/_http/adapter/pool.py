@@ -14,8 +14,8 @@ from typing import Any, Optional, cast
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.util.ssl_ import create_urllib3_context, resolve_cert_reqs
 
-from ._http_connection import BoundedConnection, PlainConnection, TLSConnection
-from ._http_exchange import Exchange
+from ..exchange import Exchange
+from .connection import BoundedConnection, PlainConnection, TLSConnection
 
 
 class IdleConnections:

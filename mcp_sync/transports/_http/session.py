@@ -8,9 +8,9 @@ from typing import Any, Optional
 
 import requests
 
-from .._concurrency.deadline import Deadline
-from ._http_body import CHUNK, Inflater, is_authorized, joined
-from ._http_exchange import Exchange
+from ..._concurrency.deadline import Deadline
+from .exchange import Exchange
+from .reply import CHUNK, Inflater, is_authorized, joined
 
 # How long the end of a body is waited for whose answer has come, so that its connection can be kept.
 _DRAIN_SECONDS = 0.05

@@ -6,8 +6,8 @@ import socket
 from collections.abc import Iterator
 from typing import Any, Optional
 
-from .._concurrency.deadline import Deadline
-from .._concurrency.pending import PendingCall
+from ..._concurrency.deadline import Deadline
+from ..._concurrency.pending import PendingCall
 
 
 class Aborted(OSError):

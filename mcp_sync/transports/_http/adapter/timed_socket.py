@@ -11,7 +11,7 @@ from typing import Any, Optional, cast
 
 from urllib3.util.wait import wait_for_read
 
-from .._concurrency.deadline import Deadline
+from ...._concurrency.deadline import Deadline
 
 # A thread that waits for a connection looks this often whether it still has to.
 SLICE = 0.1

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 from urllib3.contrib.socks import SOCKSConnection, SOCKSHTTPSConnection
 
-from ._http_connection import BoundedConnection, GuardedConnection
-from ._http_pool import PlainPool, TLSPool
+from .connection import BoundedConnection, GuardedConnection
+from .pool import PlainPool, TLSPool
 
 
 class _PlainConnection(BoundedConnection, SOCKSConnection):

@@ -23,7 +23,7 @@ from requests.utils import get_encoding_from_headers
 from urllib3.response import HTTPResponse
 
 if TYPE_CHECKING:
-    from ._http_connection import BoundedConnection
+    from .connection import BoundedConnection
 
 # HTTP/1.0, interim responses and whatever else are left to http.client.
 _STATUS_LINE = re.compile(r"HTTP/1\.1 ([2-5][0-9][0-9])(?: (.*))?")

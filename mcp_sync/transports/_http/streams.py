@@ -6,19 +6,21 @@ import logging
 import threading
 import time
 from contextlib import closing
-from typing import Optional
+from typing import TYPE_CHECKING, Optional
 
-from .._concurrency.deadline import Deadline
-from .._concurrency.pending import PendingCall
-from .._concurrency.threads import spawn
-from ..errors import ConnectionLost, HTTPStatusError, MCPError
-from ..options import Retry
-from ._base import Inbound
-from ._http_body import Reply
-from ._http_endpoint import Endpoint
-from ._http_errors import FOREIGN, timed_out, translated
-from ._http_exchange import Exchange
-from ._http_intake import Ended, Intake, media_type
+from ..._concurrency.deadline import Deadline
+from ..._concurrency.pending import PendingCall
+from ..._concurrency.threads import spawn
+from ...errors import ConnectionLost, HTTPStatusError, MCPError
+from ...options import Retry
+from .._base import Inbound
+from .endpoint import Endpoint
+from .errors import FOREIGN, timed_out, translated
+from .exchange import Exchange
+from .reply import Ended, Reply, media_type
+
+if TYPE_CHECKING:
+    from .channel import ResponseReader
 
 logger = logging.getLogger("mcp_sync.transports.http")
 
@@ -33,14 +35,14 @@ class Resumption:
 
     Args:
         endpoint: Where to ask.
-        intake: Where events go.
+        reader: Where events go.
         retry: How often in a row it may fail.
     """
 
-    def __init__(self, endpoint: Endpoint, intake: Intake, retry: Retry) -> None:
+    def __init__(self, endpoint: Endpoint, reader: ResponseReader, retry: Retry) -> None:
         self._endpoint = endpoint
         self._peer = endpoint.peer
-        self._intake = intake
+        self._reader = reader
         self._retry = retry
 
     def run(self, call: PendingCall, exchange: Exchange, ended: Ended) -> None:
@@ -95,8 +97,8 @@ class Resumption:
     def _attempt(self, call: PendingCall, exchange: Exchange, last_id: str) -> Optional[Ended]:
         with closing(self._endpoint.get(last_id, exchange)) as reply:
             if not is_event_stream(reply):
-                self._intake.reject(reply, exchange, call.method)
-            return self._intake.events(reply, exchange, call)
+                self._reader.reject(reply, exchange, call.method)
+            return self._reader.events(reply, exchange, call)
 
 
 def unanswered(method: str, peer: str, junk: bytes) -> ConnectionLost:
@@ -119,8 +121,8 @@ class GetStream:
 
     Args:
         endpoint: Where to ask.
-        intake: Where events go.
-        inbound: Where faults are reported. This and ``intake`` must not keep the client alive.
+        reader: Where events go.
+        inbound: Where faults are reported. This and ``reader`` must not keep the client alive.
         retry: How long to wait before a reconnection.
         connect: Seconds until a connection has to stand.
 
@@ -129,11 +131,16 @@ class GetStream:
     """
 
     def __init__(
-        self, endpoint: Endpoint, intake: Intake, inbound: Inbound, retry: Retry, connect: Optional[float]
+        self,
+        endpoint: Endpoint,
+        reader: ResponseReader,
+        inbound: Inbound,
+        retry: Retry,
+        connect: Optional[float],
     ) -> None:
         self._endpoint = endpoint
         self._peer = endpoint.peer
-        self._intake = intake
+        self._reader = reader
         self._inbound = inbound
         self._retry = retry
         self._connect = connect
@@ -194,8 +201,8 @@ class GetStream:
             exchange.abort()
         with closing(self._endpoint.get(self._last_id, exchange)) as reply:
             if not is_event_stream(reply):
-                self._intake.reject(reply, exchange, "GET")
-            ended = self._intake.events(reply, exchange, None)
+                self._reader.reject(reply, exchange, "GET")
+            ended = self._reader.events(reply, exchange, None)
         assert ended is not None
         self._last_id = ended.last_id or self._last_id
         return ended

@@ -1,8 +1,9 @@
-"""Everything about the requests of a channel that is the same each time, and how they are sent."""
+"""An MCP endpoint: where requests go, and which headers the state of the connection puts on them."""
 
 from __future__ import annotations
 
 import ipaddress
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Optional
@@ -15,20 +16,101 @@ from requests.hooks import dispatch_hook
 from requests.structures import CaseInsensitiveDict
 from requests.utils import get_auth_from_url, get_netrc_auth, requote_uri
 
-from .._version import __version__
-from ..errors import UsageError
-from ._http_adapter import BoundedAdapter
-from ._http_body import DirectReply, Reply
-from ._http_errors import status_error
-from ._http_exchange import Exchange
-from ._http_response import Answer, Headers
-from ._http_session import reply_of, send_through
-from ._http_target import StreamableHTTP, origin, public_url
+from ..._concurrency.deadline import Deadline
+from ..._version import __version__
+from ...errors import UsageError
+from .._base import Frame, Wire
+from .adapter.adapter import BoundedAdapter
+from .adapter.response import Answer, Headers
+from .errors import status_error
+from .exchange import Exchange
+from .reply import DirectReply, Reply
+from .session import reply_of, send_through
+from .target import StreamableHTTP, is_visible_ascii, origin, public_url
 
+logger = logging.getLogger("mcp_sync.transports.http")
+
+SESSION_ID = "Mcp-Session-Id"
+_VERSION = "MCP-Protocol-Version"
+_EVENTS = "text/event-stream"
+_POST = {"Accept": f"application/json, {_EVENTS}", "Content-Type": "application/json"}
 _MOST_REDIRECTS = 5
 _FOLLOWED = (307, 308)
 _REDIRECTS = (301, 302, 303, *_FOLLOWED)
 _CONSTANT = {"User-Agent": f"mcp-sync/{__version__}", "Accept-Encoding": "gzip, deflate"}
+
+
+class Endpoint:
+    """Sends what the protocol sends: POST, GET and DELETE. Knows nothing of engine and calls.
+
+    Attributes:
+        peer: How the server is named.
+        wire: What the revision asks for.
+        session_id: The session that the server opened.
+    """
+
+    def __init__(self, target: StreamableHTTP) -> None:
+        self.peer = public_url(target.url)
+        self.wire = Wire()
+        self.session_id = target.session_id
+        self._sender: Sender = DirectSender(target) if target.session is None else SessionSender(target)
+
+    @property
+    def in_session(self) -> bool:
+        """Whether requests carry a session id."""
+        return self.wire.sessions and self.session_id is not None
+
+    def carries_session(self, frame: Frame) -> bool:
+        """Whether a message is sent with a session id; that which opens a session is not."""
+        return self.in_session and frame.method != "initialize"
+
+    def post(self, frame: Frame, exchange: Exchange) -> Reply:
+        """Send a message; take the session id from the answer to ``initialize``."""
+        is_opening = frame.method == "initialize"
+        headers = {**frame.headers, **_POST}
+        self._add_state(headers, self.carries_session(frame))
+        doing = frame.method or "a response"
+        reply = self._sender.send("POST", headers, frame.body, exchange, doing)
+        if is_opening and 200 <= reply.status < 300:
+            self._adopt_session(reply.headers)
+        return reply
+
+    def get(self, last_event_id: str, exchange: Exchange) -> Reply:
+        """Ask for the standalone stream, or with an event id for the rest of a broken one."""
+        headers = {"Accept": _EVENTS}
+        if last_event_id:
+            # Its UTF-8, as it came.
+            headers["Last-Event-ID"] = last_event_id.encode().decode("iso-8859-1")
+        self._add_state(headers)
+        return self._sender.send("GET", headers, None, exchange, "GET")
+
+    def delete(self, deadline: Deadline) -> None:
+        """End the session, whatever the server says to that."""
+        headers: dict[str, str] = {}
+        self._add_state(headers)
+        self._sender.send("DELETE", headers, None, Exchange(deadline), "DELETE").close()
+
+    def _add_state(self, headers: dict[str, str], in_session: bool = True) -> None:
+        wire, session_id = self.wire, self.session_id
+        if wire.version_header is not None:
+            headers[_VERSION] = wire.version_header
+        if wire.sessions and in_session and session_id is not None:
+            headers[SESSION_ID] = session_id
+
+    def _adopt_session(self, headers: Mapping[str, str]) -> None:
+        session_id = headers.get(SESSION_ID)
+        if session_id is not None and not is_visible_ascii(session_id):
+            logger.warning("%s sent a session id with characters that none may have", self.peer)
+            session_id = None
+        self.session_id = session_id
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._sender.close()
+
+    def abandon(self) -> None:
+        """In a forked child: drop the inherited connections."""
+        self._sender.abandon()
 
 
 class Sender:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Optional, Union
 from urllib.parse import urlsplit
 
-from .._protocol.headers import checked_headers
-from ..errors import UsageError
-from ._base import Channel, Settings
+from ..._protocol.headers import checked_headers
+from ...errors import UsageError
+from .._base import Channel, Settings
 
 if TYPE_CHECKING:
     import requests
@@ -80,7 +80,7 @@ class StreamableHTTP:
 
     def channel(self, settings: Settings) -> Channel:
         """Make a new channel. Opens nothing."""
-        from ._http import HTTPChannel
+        from .channel import HTTPChannel
 
         return HTTPChannel(self, settings)
 

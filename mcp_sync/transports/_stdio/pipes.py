@@ -14,12 +14,12 @@ import threading
 import time
 from typing import Callable, Optional
 
+from .._duplex import LOCK_LOST
+
 # Windows has no poll for pipes (and eventlet takes it away): reading and writing block there, until the
 # end of the process ends them.
 CAN_POLL = hasattr(select, "poll") and os.name == "posix"
 
-# A lock that is held for one system call is given up for lost after so long.
-LOCK_LOST = 1.0
 # What a pipe holds, as a rule. (Larger buffers are not kept by the allocator: they would cost 25 us a read.)
 _CHUNK = 64 * 1024
 # Without a pidfd a silent pipe looks at its process this often.

@@ -15,9 +15,9 @@ import requests
 from urllib3.connection import CertificateError  # type: ignore[attr-defined]
 from urllib3.exceptions import HTTPError, NewConnectionError, ProxyError
 
-from ..errors import CallTimeout, ConnectFailed, ConnectionLost, HTTPStatusError, MCPError, UsageError
-from ._http_exchange import Exchange
-from ._http_target import public_url
+from ...errors import CallTimeout, ConnectFailed, ConnectionLost, HTTPStatusError, MCPError, UsageError
+from .exchange import Exchange
+from .target import public_url
 
 EXCERPT_LENGTH = 500
 FOREIGN = (OSError, http.client.HTTPException, HTTPError, zlib.error)

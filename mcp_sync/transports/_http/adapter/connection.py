@@ -16,10 +16,10 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.util.connection import allowed_gai_family
 from urllib3.util.wait import wait_for_write
 
-from .._concurrency.deadline import Deadline
-from ._http_exchange import Aborted, Exchange
-from ._http_response import Head
-from ._http_socket import IN_PROGRESS, SLICE, NothingSent, TimedSocket, keep_alive
+from ...._concurrency.deadline import Deadline
+from ..exchange import Aborted, Exchange
+from .response import Head
+from .timed_socket import IN_PROGRESS, SLICE, NothingSent, TimedSocket, keep_alive
 
 _BUFFER_SIZE = 65536
 # An event stream is often ended just after its answer. To wait for that is quicker than to connect anew.

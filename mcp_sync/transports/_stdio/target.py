@@ -8,11 +8,11 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
-from ..errors import UsageError
-from ._base import Settings
-from ._environment import INHERIT
-from ._masking import masked
-from ._stdio_channel import StdioChannel
+from ...errors import UsageError
+from .._base import Settings
+from .channel import StdioChannel
+from .launch import INHERIT
+from .masking import masked
 
 
 @dataclass(frozen=True)

@@ -1,49 +1,176 @@
-"""What becomes of a response: its messages are delivered, its failures raised."""
+"""The channel of Streamable HTTP: the thread that makes a call sends its POST and reads the response."""
 
 from __future__ import annotations
 
 import logging
-from typing import Any, NamedTuple, NoReturn, Optional, Union
+import threading
+import weakref
+from contextlib import closing
+from typing import Any, NoReturn, Optional, Union
 
-from .._concurrency.pending import PendingCall
-from .._protocol import codec
-from ..errors import InvalidMessage, MCPError, SessionExpired, remote_error
-from ._base import Inbound
-from ._event_stream import JUNK_LENGTH, EventStream
-from ._http_body import Reply
-from ._http_errors import EXCERPT_LENGTH, FOREIGN, status_error
-from ._http_exchange import Exchange
-from ._http_target import public_url
+from ..._concurrency.deadline import Deadline
+from ..._concurrency.pending import PendingCall
+from ..._concurrency.threads import join_all
+from ..._protocol import codec
+from ...errors import ConnectionLost, InvalidMessage, MCPError, SessionExpired, remote_error
+from .._base import Frame, Inbound, Settings, Wire
+from .._event_stream import JUNK_LENGTH, EventStream
+from .endpoint import Endpoint
+from .errors import EXCERPT_LENGTH, FOREIGN, raise_translated, status_error
+from .exchange import Exchange
+from .reply import Ended, Reply, media_type
+from .streams import GetStream, Resumption, unanswered
+from .target import StreamableHTTP, public_url
 
 logger = logging.getLogger("mcp_sync.transports.http")
 
+_DELETE_SECONDS = 2.0
 _SESSION_NOT_FOUND = -32001
 # How long, and how much, of the body of a failure is read.
 _EXCERPT_SECONDS = 2.0
 _LARGEST_ERROR = 1_048_576
 
 
-class Ended(NamedTuple):
-    """How an event stream ended that brought no answer.
+class HTTPChannel:
+    """A connection to one MCP endpoint. See `mcp_sync.transports._base.Channel`.
 
-    Attributes:
-        last_id: The last event id, ``""`` if there was none.
-        retry: The milliseconds before it may be taken up again, if the server named them.
-        events: How many events it brought.
-        fault: What broke it, ``None`` for an orderly end.
-        junk: The start of what it brought and is no message.
-        is_final: Whether it is of no use to ask for the rest.
+    It has no thread but, where the server's own messages are wanted (legacy revisions), the one that
+    reads them.
     """
 
-    last_id: str
-    retry: Optional[int]
-    events: int
-    fault: Optional[Exception]
-    junk: bytes = b""
-    is_final: bool = False
+    is_http = True
+    duplex = False
+
+    def __init__(self, target: StreamableHTTP, settings: Settings) -> None:
+        self._endpoint = Endpoint(target)
+        self.peer = self._endpoint.peer
+        self._settings = settings
+        self._connect = settings.timeouts.connect
+        self._stream: Optional[GetStream] = None
+        # The exchanges under way. Single operations only, so it needs no lock.
+        self._live: set[Exchange] = set()
+        self._closed = False
+        # Taken for good by whoever closes. Nobody waits for it.
+        self._closing = threading.Lock()
+        self._forgotten = weakref.finalize(self, self._endpoint.close)
+        self._forgotten.atexit = False
+
+    @property
+    def session_id(self) -> Optional[str]:
+        """The session that the server opened, else ``None``."""
+        return self._endpoint.session_id if self._endpoint.in_session else None
+
+    def start(self, inbound: Inbound, deadline: Deadline) -> None:
+        """Take note of the engine. Connecting is left to the first request."""
+        self._inbound = inbound
+        self._reader = ResponseReader(inbound, self._settings.limits.message_bytes)
+        self._resumption = Resumption(self._endpoint, self._reader, self._settings.retry)
+
+    def configure(self, wire: Wire) -> None:
+        """Adapt to the negotiated revision; open or close the standalone stream."""
+        self._endpoint.wire = wire
+        stream = self._stream
+        if wire.get_stream and stream is None and not self._closed:
+            # The thread must not keep a channel alive that nobody uses any more.
+            inbound: Inbound = weakref.proxy(self._inbound)
+            reader = ResponseReader(inbound, self._settings.limits.message_bytes)
+            stream = GetStream(self._endpoint, reader, inbound, self._settings.retry, self._connect)
+            self._stream = stream
+            weakref.finalize(self, stream.stop).atexit = False
+            stream.start(self._settings.name)
+        elif not wire.get_stream and stream is not None:
+            self._stream = None
+            stream.stop()
+
+    # --- requests --------------------------------------------------------------------------------------
+
+    def request(self, frame: Frame, call: PendingCall) -> None:
+        """POST a request and deliver what comes back, until the call is settled."""
+        exchange = Exchange(call.deadline, self._connect, call)
+        if not call.attach(exchange.abort):
+            return
+        self._live.add(exchange)
+        try:
+            self._check_open(call.method)
+            self._request(frame, call, exchange)
+        except Exception as error:
+            if not call.settled:
+                raise_translated(error, exchange, call.method, self.peer)
+        finally:
+            self._live.discard(exchange)
+            call.detach()
+
+    def _request(self, frame: Frame, call: PendingCall, exchange: Exchange) -> None:
+        in_session = self._endpoint.carries_session(frame)
+        with closing(self._endpoint.post(frame, exchange)) as reply:
+            if not 200 <= reply.status < 300:
+                self._reader.refuse(reply, call, exchange, in_session)
+            ended = self._reader.answer(reply, call, exchange)
+        if ended is None or call.settled:
+            return
+        if not self._endpoint.wire.resumable or not ended.last_id:
+            raise unanswered(call.method, self.peer, ended.junk) from ended.fault
+        self._resumption.run(call, exchange, ended)
+
+    def send(self, frame: Frame, deadline: Deadline) -> None:
+        """POST a notification or a response."""
+        doing = frame.method or "a response"
+        exchange = Exchange(deadline, self._connect)
+        self._live.add(exchange)
+        try:
+            self._check_open(doing)
+            in_session = self._endpoint.carries_session(frame)
+            with closing(self._endpoint.post(frame, exchange)) as reply:
+                if not 200 <= reply.status < 300:
+                    self._reader.reject(reply, exchange, doing, in_session)
+                reply.release()
+        except Exception as error:
+            raise_translated(error, exchange, doing, self.peer)
+        finally:
+            self._live.discard(exchange)
+
+    def post(self, frame: Frame) -> bool:
+        """Return ``False``: a POST always has to wait."""
+        return False
+
+    def _check_open(self, doing: str) -> None:
+        if self._closed:
+            raise ConnectionLost(f"{doing}: the connection to {self.peer} is closed", request_sent=False)
+
+    # --- the end ---------------------------------------------------------------------------------------
+
+    def close(self, deadline: Deadline) -> None:
+        """End the session and close all connections."""
+        if not self._closing.acquire(False):
+            return
+        self._closed = True
+        stream = self._stream
+        if stream is not None:
+            stream.stop()
+        for exchange in list(self._live):
+            exchange.abort()
+        try:
+            if self._endpoint.in_session:
+                self._endpoint.delete(deadline.within(_DELETE_SECONDS))
+        except Exception as error:
+            logger.debug("The session of %s could not be ended: %s", self.peer, type(error).__name__)
+        self._endpoint.close()
+        if stream is not None:
+            join_all(stream.threads, deadline)
+
+    def abandon(self) -> None:
+        """In a forked child: drop the inherited connections, without a byte to the server."""
+        self._closed = True
+        self._closing.acquire(False)
+        self._forgotten.detach()
+        for exchange in list(self._live):
+            exchange.drop()
+        if self._stream is not None:
+            self._stream.abandon()
+        self._endpoint.abandon()
 
 
-class Intake:
+class ResponseReader:
     """Delivers what responses bring.
 
     Args:
@@ -187,12 +314,6 @@ class Intake:
         text = f"{call.method}: {public_url(reply.url)} answered {reply.status} with {kind}"
         text += f", {why}" if why else ""
         return InvalidMessage(f"{text}: {' '.join(excerpt.split())[:120] or '(empty)'}", excerpt=excerpt)
-
-
-def media_type(reply: Reply) -> str:
-    """Return the media type of a response in lower case, ``""`` if it names none."""
-    kind: str = reply.headers.get("content-type") or ""
-    return kind.partition(";")[0].strip().lower()
 
 
 def _failure(reply: Reply, body: bytes, doing: str, in_session: Optional[bool]) -> MCPError:

@@ -1,0 +1,17 @@
+"""Streamable HTTP.
+
+A call goes through two modules, there and back:
+
+- ``channel``: what the engine sees. It posts a request, and reads the response until the call is settled;
+- ``endpoint``: the POST, GET and DELETE of the protocol, with all that is the same each time: URL, headers,
+  session, revision, authorization, cookies, redirects.
+
+Beside them:
+
+- ``target``: what the user says about the server;
+- ``reply``: a response whose body is read as it comes (``session``: through a session of the user);
+- ``streams``: GET streams, the standalone one and those taken up again;
+- ``exchange``: the deadline of a request, and how another thread ends it;
+- ``errors``: what the libraries below raise, in our terms;
+- ``adapter``: the `requests` adapter that sends, a package of its own.
+"""
