@@ -1,8 +1,12 @@
-"""A canned MCP server over standard input and output: 2026-07-28, and the older handshake."""
+"""A canned MCP server over standard input and output: 2026-07-28, and the older handshake.
+
+With the number of a core as its argument it keeps to that core.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 
 import canned_answers as canned
@@ -38,4 +42,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:]:
+        os.sched_setaffinity(0, {int(sys.argv[1])})
     main()

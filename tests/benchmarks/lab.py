@@ -30,13 +30,18 @@ class ContenderFailed(Exception):
 class Contender:
     """One contender's process; it carries out a command when asked and otherwise waits."""
 
-    def __init__(self, name: str, command: Sequence[str], timeout: float = 180) -> None:
+    def __init__(
+        self, name: str, command: Sequence[str], core: int | None = None, timeout: float = 180
+    ) -> None:
         self.name = name
         self._timeout = timeout
         environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)} if name == "ours" else None
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
+        if core is not None:
+            # Inherited by the threads and processes that it starts when it is told to.
+            os.sched_setaffinity(self._process.pid, {core})
 
     def ask(self, command: str, **arguments: Any) -> Any:
         """Carry out one command and return its value.
@@ -77,6 +82,11 @@ class Lab:
     url: str = ""
     notes: list[str] = field(default_factory=list)
 
+    def note(self, text: str) -> None:
+        """Have something said once below the table."""
+        if text not in self.notes:
+            self.notes.append(text)
+
     def few(self, usual: int, quick: int) -> int:
         """Choose a count by the `--quick` option."""
         return quick if self.quick else usual
@@ -111,18 +121,37 @@ class Lab:
             told: dict[str, int] = json.loads(answer.read())
             return told
 
-    def stdio_command(self) -> list[str]:
-        """Return the command of the canned stdio server."""
-        return [sys.executable, str(HERE / "canned_stdio.py")]
+    def stdio_command(self, core: int | None) -> list[str]:
+        """Return the command of the canned stdio server, which keeps to a core if one is given."""
+        place = [] if core is None else [str(core)]
+        return [sys.executable, str(HERE / "canned_stdio.py"), *place]
+
+    def cores(self, count: int) -> list[int | None]:
+        """Choose so many cores; `None` (anyone) where the system cannot keep a process to one."""
+        if not hasattr(os, "sched_setaffinity"):
+            self.note("this system keeps no process to a core: the stdio rows are noise")
+            return [None] * count
+        usable = sorted(os.sched_getaffinity(0))
+        if len(usable) < count:
+            self.note(f"there are only {len(usable)} cores: some stdio rows share them")
+        return [usable[index % len(usable)] for index in range(count)]
 
     @contextlib.contextmanager
-    def running(self, *names: str, target: dict[str, Any] | None = None) -> Iterator[dict[str, Contender]]:
-        """Start those contenders that this run measures, connected to a target; end them with the block."""
+    def running(
+        self, *names: str, target: dict[str, Any] | None = None, core: int | None = None
+    ) -> Iterator[dict[str, Contender]]:
+        """Start those contenders that this run measures, connected to a target; end them with the block.
+
+        Args:
+            names: The contenders.
+            target: What they connect to.
+            core: Where they are kept, with all their threads and what they start.
+        """
         chosen = [name for name in names if name in self.contenders]
         with contextlib.ExitStack() as stack:
             started = {}
             for name in chosen:
-                worker = Contender(name, [self.python(name), str(HERE / "worker.py"), name])
+                worker = Contender(name, [self.python(name), str(HERE / "worker.py"), name], core)
                 stack.callback(worker.end)
                 if target is not None:
                     worker.ask("open", target=target)
