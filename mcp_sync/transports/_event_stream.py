@@ -29,17 +29,21 @@ class EventStream:
     Args:
         chunks: The body.
         limit: The most bytes that an event may have.
+        kinds: The types of the events whose data is wanted.
 
     Attributes:
+        kind: The type of the last event that had data.
         last_id: The event id that counts at the moment, ``""`` for none.
         retry: The milliseconds before a reconnection, if the server named them; at most an hour.
         count: How many events there were so far, with and without data.
         junk: The start of the first thing that is no event: no known field, or cut off by the end.
     """
 
-    def __init__(self, chunks: Iterable[bytes], limit: int) -> None:
+    def __init__(self, chunks: Iterable[bytes], limit: int, kinds: tuple[str, ...] = ("message",)) -> None:
         self._chunks = chunks
         self._limit = limit
+        self._kinds = kinds
+        self.kind = ""
         self._slot = [b""]
         self._parsed = SSEClient(_content(self._slot)).events()
         self.last_id = ""
@@ -48,7 +52,7 @@ class EventStream:
         self.junk = b""
 
     def __iter__(self) -> Iterator[Union[str, bytes]]:
-        """Yield the data of each event: ``""`` if it has none, or is of another type than ``message``.
+        """Yield the data of each event: ``""`` if it has none, or is of a type that is not wanted.
 
         Raises:
             MessageTooLarge: An event is larger than the limit.
@@ -70,22 +74,24 @@ class EventStream:
     def _parse(self, block: bytes) -> str:
         self._slot[0] = _as_utf8(block) + b"\n\n"
         event = next(self._parsed)
-        return event.data if event.event == "message" else ""
+        self.kind = event.event
+        return event.data if event.event in self._kinds else ""
 
     def _large(self, block: bytes) -> bytes:
         """Parse an event by hand: sseclient-py copies each about eight times."""
         data = []
-        kind = b""
+        kind = "message"
         for line in block.split(b"\n"):
             if line.startswith(b"data:"):
                 data.append(line[6:] if line.startswith(b" ", 5) else line[5:])
             elif line == _DATA:
                 data.append(b"")
             elif line.startswith(b"event:"):
-                kind = line[6:].removeprefix(b" ")
+                kind = line[6:].removeprefix(b" ").decode("utf-8", "replace") or "message"
             else:
                 self._take_fields(line)
-        if kind not in (b"", b"message"):
+        self.kind = kind
+        if kind not in self._kinds:
             return b""
         return data[0] if len(data) == 1 else b"\n".join(data)
 

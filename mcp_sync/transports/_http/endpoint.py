@@ -26,17 +26,17 @@ from .errors import status_error
 from .exchange import Exchange
 from .reply import DirectReply, Reply
 from .session import reply_of, send_through
-from .target import StreamableHTTP, is_visible_ascii, origin, public_url
+from .target import HTTPTarget, StreamableHTTP, is_visible_ascii, origin, public_url
 
 logger = logging.getLogger("mcp_sync.transports.http")
 
 SESSION_ID = "Mcp-Session-Id"
-_VERSION = "MCP-Protocol-Version"
-_EVENTS = "text/event-stream"
-_POST = {"Accept": f"application/json, {_EVENTS}", "Content-Type": "application/json"}
+VERSION_HEADER = "MCP-Protocol-Version"
+EVENTS = "text/event-stream"
+POST_HEADERS = {"Accept": f"application/json, {EVENTS}", "Content-Type": "application/json"}
 _MOST_REDIRECTS = 5
 _FOLLOWED = (307, 308)
-_REDIRECTS = (301, 302, 303, *_FOLLOWED)
+REDIRECTS = (301, 302, 303, *_FOLLOWED)
 _CONSTANT = {"User-Agent": f"mcp-sync/{__version__}", "Accept-Encoding": "gzip, deflate"}
 
 
@@ -53,7 +53,7 @@ class Endpoint:
         self.peer = public_url(target.url)
         self.wire = Wire()
         self.session_id = target.session_id
-        self._sender: Sender = DirectSender(target) if target.session is None else SessionSender(target)
+        self._sender = sender_for(target)
 
     @property
     def in_session(self) -> bool:
@@ -67,7 +67,7 @@ class Endpoint:
     def post(self, frame: Frame, exchange: Exchange) -> Reply:
         """Send a message; take the session id from the answer to ``initialize``."""
         is_opening = frame.method == "initialize"
-        headers = {**frame.headers, **_POST}
+        headers = {**frame.headers, **POST_HEADERS}
         self._add_state(headers, self.carries_session(frame))
         doing = frame.method or "a response"
         reply = self._sender.send("POST", headers, frame.body, exchange, doing)
@@ -77,7 +77,7 @@ class Endpoint:
 
     def get(self, last_event_id: str, exchange: Exchange) -> Reply:
         """Ask for the standalone stream, or with an event id for the rest of a broken one."""
-        headers = {"Accept": _EVENTS}
+        headers = {"Accept": EVENTS}
         if last_event_id:
             # Its UTF-8, as it came.
             headers["Last-Event-ID"] = last_event_id.encode().decode("iso-8859-1")
@@ -93,7 +93,7 @@ class Endpoint:
     def _add_state(self, headers: dict[str, str], in_session: bool = True) -> None:
         wire, session_id = self.wire, self.session_id
         if wire.version_header is not None:
-            headers[_VERSION] = wire.version_header
+            headers[VERSION_HEADER] = wire.version_header
         if wire.sessions and in_session and session_id is not None:
             headers[SESSION_ID] = session_id
 
@@ -118,7 +118,10 @@ class Sender:
 
     Attributes:
         url: Where to: the URL of the target, or the one that the server redirected to.
+        followed: The redirects that are followed, within the origin.
     """
+
+    followed = _FOLLOWED
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -132,14 +135,33 @@ class Sender:
             HTTPStatusError: A redirect that is not followed.
             requests.RequestException: It failed.
         """
-        url = self.url
+        reply, self.url = self.send_to(self.url, method, headers, body, exchange, doing, self.followed)
+        return reply
+
+    def send_to(
+        self,
+        url: str,
+        method: str,
+        headers: Mapping[str, str],
+        body: Optional[bytes],
+        exchange: Exchange,
+        doing: str,
+        followed: tuple[int, ...] = _FOLLOWED,
+    ) -> tuple[Reply, str]:
+        """Do what `send` does with a URL of the same origin.
+
+        Args:
+            followed: The redirects that are followed, within the origin.
+
+        Returns:
+            The response, and the URL that it came from.
+        """
         for _ in range(_MOST_REDIRECTS + 1):
             reply = self._send_once(url, method, headers, body, exchange)
-            if reply.status not in _REDIRECTS:
-                self.url = url
-                return reply
+            if reply.status not in REDIRECTS:
+                return reply, url
             reply.release()
-            url = _next_url(reply, url, doing)
+            url = _next_url(reply, url, doing, followed)
         raise status_error(reply.status, reply.headers, url, "", doing, "too many redirects")
 
     def _send_once(
@@ -154,7 +176,12 @@ class Sender:
         """In a forked child: drop what was inherited."""
 
 
-def _next_url(reply: Reply, url: str, doing: str) -> str:
+def sender_for(target: HTTPTarget) -> Sender:
+    """Return what sends the requests of a new channel."""
+    return DirectSender(target) if target.session is None else SessionSender(target)
+
+
+def _next_url(reply: Reply, url: str, doing: str, followed: tuple[int, ...] = _FOLLOWED) -> str:
     """Return where a redirect leads to, if it may be followed."""
     target = requote_uri(urljoin(url, reply.headers.get("location") or ""))
     here, there = origin(url), origin(target)
@@ -165,7 +192,7 @@ def _next_url(reply: Reply, url: str, doing: str) -> str:
         why = f"a redirect to {where} is refused: it would send the request in clear"
     elif here != there:
         why = f"a redirect to {where} is not followed: it is another server"
-    elif reply.status not in _FOLLOWED:
+    elif reply.status not in followed:
         why = f"a redirect to {where} is not followed: it would drop the message"
     else:
         return target
@@ -184,7 +211,7 @@ class _Settings:
 class DirectSender(Sender):
     """Sends through an adapter of our own."""
 
-    def __init__(self, target: StreamableHTTP) -> None:
+    def __init__(self, target: HTTPTarget) -> None:
         super().__init__(_without_credentials(_prepared(target.url)))
         self._target = target
         self._adapter = BoundedAdapter()
@@ -248,7 +275,7 @@ class DirectSender(Sender):
         self._adapter.abandon()
 
 
-def _settings(target: StreamableHTTP, url: str) -> _Settings:
+def _settings(target: HTTPTarget, url: str) -> _Settings:
     headers = Headers()
     for name, value in {**_CONSTANT, **(target.headers or {})}.items():
         headers[name] = value
@@ -301,7 +328,7 @@ def _without_credentials(url: str) -> str:
 class SessionSender(Sender):
     """Sends through a session that the user brought."""
 
-    def __init__(self, target: StreamableHTTP) -> None:
+    def __init__(self, target: HTTPTarget) -> None:
         super().__init__(target.url)
         assert target.session is not None
         self._session = target.session

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Optional, Union
 from urllib.parse import urlsplit
 
@@ -17,8 +17,41 @@ if TYPE_CHECKING:
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
-@dataclass(frozen=True)
-class StreamableHTTP:
+@dataclass(frozen=True, repr=False)
+class HTTPTarget:
+    """What every server has that is reached over HTTP. The arguments are those of `StreamableHTTP`."""
+
+    url: str
+    headers: Optional[Mapping[str, str]] = None
+    auth: Any = None
+    session: Optional[requests.Session] = None
+    verify: Union[bool, str] = True
+    cert: Union[str, tuple[str, str], None] = None
+    proxies: Optional[Mapping[str, str]] = None
+
+    def __post_init__(self) -> None:
+        check_url(self.url, ("http", "https"))
+        object.__setattr__(self, "headers", checked_headers(self.headers))
+        if self.auth is not None and not callable(self.auth) and not _is_pair(self.auth):
+            raise UsageError(f"auth must be an AuthBase or a pair of strings, not {type(self.auth).__name__}")
+        if self.session is not None and not callable(getattr(self.session, "request", None)):
+            raise UsageError(f"session must be a requests.Session, not {type(self.session).__name__}")
+        if not isinstance(self.verify, (bool, str)):
+            raise UsageError(f"verify must be True, False or a path, not {type(self.verify).__name__}")
+        if self.cert is not None and not isinstance(self.cert, str) and not _is_pair(self.cert):
+            raise UsageError("cert must be a path or a pair of paths")
+        if self.proxies is not None and not isinstance(self.proxies, Mapping):
+            raise UsageError(f"proxies must be a mapping, not {type(self.proxies).__name__}")
+
+    def __hash__(self) -> int:
+        return hash(self.url)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({public_url(self.url)!r})"
+
+
+@dataclass(frozen=True, repr=False)
+class StreamableHTTP(HTTPTarget):
     """A server that is reached over Streamable HTTP.
 
     ``HTTP_PROXY`` and its like, ``REQUESTS_CA_BUNDLE`` and ``~/.netrc`` count as they do for requests, with
@@ -43,36 +76,14 @@ class StreamableHTTP:
         UsageError: Something of it cannot work.
     """
 
-    url: str
-    headers: Optional[Mapping[str, str]] = field(default=None, repr=False)
-    auth: Any = field(default=None, repr=False)
-    session: Optional[requests.Session] = field(default=None, repr=False)
-    verify: Union[bool, str] = field(default=True, repr=False)
-    cert: Union[str, tuple[str, str], None] = field(default=None, repr=False)
-    proxies: Optional[Mapping[str, str]] = field(default=None, repr=False)
-    session_id: Optional[str] = field(default=None, repr=False)
+    session_id: Optional[str] = None
 
     def __post_init__(self) -> None:
-        check_url(self.url, ("http", "https"))
-        object.__setattr__(self, "headers", checked_headers(self.headers))
-        if self.auth is not None and not callable(self.auth) and not _is_pair(self.auth):
-            raise UsageError(f"auth must be an AuthBase or a pair of strings, not {type(self.auth).__name__}")
-        if self.session is not None and not callable(getattr(self.session, "request", None)):
-            raise UsageError(f"session must be a requests.Session, not {type(self.session).__name__}")
-        if not isinstance(self.verify, (bool, str)):
-            raise UsageError(f"verify must be True, False or a path, not {type(self.verify).__name__}")
-        if self.cert is not None and not isinstance(self.cert, str) and not _is_pair(self.cert):
-            raise UsageError("cert must be a path or a pair of paths")
-        if self.proxies is not None and not isinstance(self.proxies, Mapping):
-            raise UsageError(f"proxies must be a mapping, not {type(self.proxies).__name__}")
+        super().__post_init__()
         if self.session_id is not None and not is_visible_ascii(self.session_id):
             raise UsageError("session_id must consist of visible ASCII characters")
 
-    def __hash__(self) -> int:
-        return hash(self.url)
-
-    def __repr__(self) -> str:
-        return f"StreamableHTTP({public_url(self.url)!r})"
+    __hash__ = HTTPTarget.__hash__
 
     def identity(self) -> Hashable:
         """Return origin and path."""
