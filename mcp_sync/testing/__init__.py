@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._catalog import FakePrompt, FakeResource, FakeTool
 from ._context import ClientError, ToolContext
+from ._faults import Fault, FaultPlan
 from ._rpc import RpcError
 from ._server import FakeServer
 
@@ -18,6 +19,8 @@ __all__ = [
     "FakeResource",
     "FakeServer",
     "FakeTool",
+    "Fault",
+    "FaultPlan",
     "HTTPEndpoint",
     "HTTPReply",
     "HTTPRequest",

@@ -26,8 +26,10 @@ from ._rpc import (
     params_of,
     request_message,
 )
+from ._striking import altered
 
 if TYPE_CHECKING:
+    from ._faults import Fault
     from ._server import FakeServer
 
 logger = logging.getLogger("mcp_sync.testing")
@@ -42,7 +44,10 @@ class Exchange:
     Attributes:
         modern: Whether the request belongs to a revision without a handshake.
         cancelled: Set when the client gave it up.
+        fault: What is to go wrong with the answer.
     """
+
+    fault: Optional[Fault] = None
 
     def __init__(self, connection: Connection, message: Message, send: Send) -> None:
         self.connection = connection
@@ -141,7 +146,9 @@ class Exchange:
             reply = None if result is None else self._result(result)
         finally:
             self.connection.forget(self)
-        return None if self.cancelled.is_set() else reply
+        if reply is None or self.cancelled.is_set():
+            return None
+        return altered(reply, self.fault, self.send)
 
     def _result(self, result: Message) -> Message:
         return {"jsonrpc": "2.0", "id": self.message["id"], "result": result}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import socketserver
 import ssl
+import struct
 import threading
 import uuid
 from http.server import HTTPServer
@@ -19,6 +20,7 @@ from ._http_answers import Answering
 from ._pump import Pump
 
 if TYPE_CHECKING:
+    from ._faults import FaultPlan
     from ._server import FakeServer
 
 _GRACE = 5.0
@@ -69,6 +71,8 @@ class HTTPEndpoint:
         pumps: The clients of the HTTP+SSE transport, by the ids of their streams.
         intercept: Called with each `HTTPRequest` before anything else; an `HTTPReply` that it returns is the
             whole answer. May be set at any time.
+        faults: What is to go wrong. May be set at any time.
+        closing: Set by `close`.
     """
 
     def __init__(
@@ -79,6 +83,7 @@ class HTTPEndpoint:
         path: str,
         *,
         intercept: Optional[Intercept],
+        faults: Optional[FaultPlan],
         ssl_context: Optional[ssl.SSLContext],
         answers: str = "json",
         sessions: bool = True,
@@ -94,6 +99,8 @@ class HTTPEndpoint:
         self.event_ids = event_ids
         self.check_headers = check_headers
         self.intercept = intercept
+        self.faults = faults
+        self.closing = threading.Event()
         self.disconnects = Disconnects()
         # Guards the lists below; nothing runs and nothing waits under it.
         self._lock = threading.Lock()
@@ -183,8 +190,13 @@ class HTTPEndpoint:
         """Break every TCP connection that is open now; streams break off in the middle."""
         self._listener.drop_connections()
 
+    def reset_connection(self, connection: socket.socket) -> None:
+        """Have a connection closed by a reset, as soon as nobody serves it any more."""
+        self._listener.reset_connection(connection)
+
     def close(self) -> None:
         """Stop listening, end everything in flight and wait for the threads."""
+        self.closing.set()
         self._listener.shutdown()
         self._listener.server_close()
         self.expire_sessions()
@@ -214,6 +226,7 @@ class _Listener(HTTPServer):
         self.threads: set[threading.Thread] = set()
         self._context = context
         self._open: set[socket.socket] = set()
+        self._resets: set[socket.socket] = set()
         super().__init__(address, handler)
 
     def server_bind(self) -> None:
@@ -243,6 +256,19 @@ class _Listener(HTTPServer):
         self._open.add(wrapped)
         wrapped.do_handshake()
         return wrapped
+
+    def reset_connection(self, request: socket.socket) -> None:
+        self._resets.add(request)
+        request.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        # It wakes who reads here; the client does not notice.
+        request.shutdown(socket.SHUT_RD)
+
+    def shutdown_request(self, request: Any) -> None:
+        if request in self._resets:
+            self._resets.discard(request)
+            self.close_request(request)
+        else:
+            super().shutdown_request(request)
 
     def drop_connections(self) -> None:
         for request in list(self._open):

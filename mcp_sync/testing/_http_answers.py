@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, cast
 
 from . import _http_rules as rules
 from ._event_log import EventLog
+from ._http_faults import StruckFile
 from ._rpc import INVALID_REQUEST, Message, encode, error_response
 
 if TYPE_CHECKING:
+    from ._faults import Fault
     from ._http import HTTPEndpoint, HTTPRequest
 
 logger = logging.getLogger("mcp_sync.testing")
@@ -27,6 +29,8 @@ class Answering(BaseHTTPRequestHandler):
     """Serves the requests of one TCP connection, one after the other."""
 
     protocol_version = "HTTP/1.1"
+    # What goes wrong with the current request.
+    fault: Optional[Fault] = None
     disable_nagle_algorithm = True
 
     @property
@@ -38,6 +42,9 @@ class Answering(BaseHTTPRequestHandler):
         """Read and record the request; refuse it, and return ``None``, if it is not for ``path``."""
         from ._http import HTTPRequest
 
+        self.fault = None
+        if isinstance(self.wfile, StruckFile):
+            self.wfile = self.wfile.plain
         headers = {name.lower(): ", ".join(self.headers.get_all(name, [])) for name in self.headers}
         body = self.rfile.read(int(headers.get("content-length", 0)))
         request = HTTPRequest(self.command, self.path, headers, body)
@@ -49,9 +56,34 @@ class Answering(BaseHTTPRequestHandler):
             self.reply(404)
         elif not rules.origin_is_local(headers):
             self.refuse(403, INVALID_REQUEST, "This origin is not allowed")
-        else:
+        elif self._begin_fault(request):
             return request
         return None
+
+    def _begin_fault(self, request: HTTPRequest) -> bool:
+        """Look up what goes wrong with a request; return whether it is to be served all the same."""
+        plan = self.endpoint.faults
+        fault = None if plan is None else plan.meet(rules.method_of(request.body) or request.method)
+        if plan is None or fault is None:
+            return True
+        self.fault = fault
+        if fault.kind == "http" and fault.at == "request":
+            self.reply(fault.status, dict(fault.headers))
+            return False
+        if self.strikes_elsewhere(fault):
+            return True
+        struck = StruckFile(self, fault, plan)
+        self.wfile = cast("Any", struck)
+        return fault.at != "request" or struck.strike.stop()
+
+    def strikes_elsewhere(self, fault: Fault) -> bool:
+        """Whether a fault is none of the answer to this request of HTTP."""
+        return False
+
+    def mark_result(self) -> None:
+        """Note that what is written next is the result."""
+        if isinstance(self.wfile, StruckFile):
+            self.wfile.is_result = True
 
     def refuse(self, status: int, code: int, message: str) -> None:
         """Answer with a JSON-RPC error that belongs to no request."""
@@ -66,6 +98,7 @@ class Answering(BaseHTTPRequestHandler):
         fields = dict(headers or {})
         if status not in (204, 304):
             fields.setdefault("Content-Length", str(len(body)))
+        self.mark_result()
         self.wfile.write(self.head(status, fields) + body)
 
     def head(self, status: int, fields: Mapping[str, str]) -> bytes:
@@ -96,8 +129,8 @@ class Stream:
         self._begun = False
         self._broken = False
         self._log: Optional[EventLog] = None
-        # Keeps events apart, so it is held while one is written; nothing else happens under it.
-        self._lock = threading.Lock()
+        # Keeps events apart, so it is held while one is written; only a fault waits under it.
+        self.lock = threading.RLock()
 
     def send(self, message: Message) -> None:
         """Send one message as an event."""
@@ -113,7 +146,7 @@ class Stream:
             "Transfer-Encoding": "chunked",
             **self.headers,
         }
-        with self._lock:
+        with self.lock:
             begun, self._begun = self._begun, True
             if not begun:
                 self._write(self._handler.head(200, fields))
@@ -124,12 +157,11 @@ class Stream:
 
     def write(self, message: Message, event_id: Optional[str]) -> None:
         """Write one event."""
-        head = b"event: message\n" if event_id is None else f"event: message\nid: {event_id}\n".encode()
-        self.write_raw(chunk(head + b"data: " + encode(message) + b"\n\n"))
+        self.write_raw(event(message, event_id))
 
     def write_raw(self, data: bytes) -> None:
         """Write bytes of the body as they are."""
-        with self._lock:
+        with self.lock:
             self._write(data)
 
     def finish(self, reply: Optional[Message], status: int) -> None:
@@ -142,6 +174,7 @@ class Stream:
             self._handler.reply_json(status, reply, self.headers)
             return
         self.begin()
+        self._handler.mark_result()
         if reply is not None:
             self.send(reply)
         self.end()
@@ -161,6 +194,12 @@ class Stream:
             self._broken = True
             self._handler.close_connection = True
             self.on_broken()
+
+
+def event(message: Message, event_id: Optional[str] = None) -> bytes:
+    """Write a message as an event in a chunk of its own."""
+    head = b"event: message\n" if event_id is None else f"event: message\nid: {event_id}\n".encode()
+    return chunk(head + b"data: " + encode(message) + b"\n\n")
 
 
 def chunk(data: bytes) -> bytes:

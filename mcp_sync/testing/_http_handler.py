@@ -82,6 +82,7 @@ class StreamableHandler(Answering):
             self.reply_json(400, error_response(message["id"], error.code, error.message, error.data))
             return
         stream.on_broken = accepted.cancel
+        accepted.fault = self.fault
         with self.endpoint.disconnects.watch(self.connection, accepted.cancel):
             reply = accepted.run()
         stream.finish(reply, 200 if reply is None else rules.status_of(reply))
@@ -107,6 +108,7 @@ class StreamableHandler(Answering):
         if not isinstance(accepted, Exchange):
             self._acknowledge(message, accepted)
             return
+        accepted.fault = self.fault
         reply = accepted.run()
         if begins and not session.connection.version:
             self.endpoint.close_session(session)
@@ -143,6 +145,7 @@ class StreamableHandler(Answering):
         follower = log.follow(start)
         stream = Stream(self, {})
         stream.begin()
+        self.mark_result()
         stream.on_broken = follower.release
         with self.endpoint.disconnects.watch(self.connection, follower.release):
             for event_id, message in follower:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Optional
 from urllib.parse import urlsplit
@@ -28,6 +29,17 @@ if TYPE_CHECKING:
 
 Headers = Mapping[str, str]
 """Header fields, their names in lower case."""
+
+
+def method_of(body: bytes) -> Optional[str]:
+    """Return the method of the message in a body, ``None`` if there is none."""
+    try:
+        message = json.loads(body)
+    except ValueError:
+        return None
+    method = message.get("method") if isinstance(message, dict) else None
+    return method if isinstance(method, str) else None
+
 
 _STATUS = {
     PARSE_ERROR: 400,

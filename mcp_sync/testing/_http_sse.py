@@ -7,9 +7,11 @@ from urllib.parse import parse_qs, urlsplit
 
 from . import _http_rules as rules
 from ._event_log import EventLog
-from ._http_answers import EVENTS_TYPE, Answering, Stream, chunk
+from ._faults import Fault
+from ._http_answers import EVENTS_TYPE, Answering, Stream, chunk, event
+from ._http_faults import HTTPLine
 from ._pump import Pump
-from ._rpc import INVALID_REQUEST
+from ._rpc import INVALID_REQUEST, Message
 
 MESSAGES_PATH = "/messages"
 
@@ -26,20 +28,22 @@ class SSEHandler(Answering):
             self.refuse(406, INVALID_REQUEST, f"The client must accept {EVENTS_TYPE}")
             return
         log = EventLog("sse")
-        pump = Pump(self.endpoint.server, log.append)
+        stream = Stream(self, {})
+        line = _StreamLine(self, stream, log)
+        pump = Pump(self.endpoint.server, line, self.endpoint.faults, draws=False)
         key = uuid.uuid4().hex
         self.endpoint.pumps[key] = pump
         try:
-            self._follow(log, f"{MESSAGES_PATH}?session_id={key}")
+            self._follow(log, stream, f"{MESSAGES_PATH}?session_id={key}")
         finally:
             del self.endpoint.pumps[key]
             pump.close()
 
-    def _follow(self, log: EventLog, target: str) -> None:
+    def _follow(self, log: EventLog, stream: Stream, target: str) -> None:
         follower = log.follow()
-        stream = Stream(self, {})
         stream.on_broken = follower.release
         stream.begin()
+        self.mark_result()
         stream.write_raw(chunk(f"event: endpoint\ndata: {target}\n\n".encode()))
         with self.endpoint.disconnects.watch(self.connection, follower.release):
             for _, message in follower:
@@ -57,4 +61,28 @@ class SSEHandler(Answering):
             self.refuse(404, INVALID_REQUEST, "Session not found")
             return
         self.reply(202, {"Content-Type": "text/plain"}, b"Accepted")
-        pump.take(request.body)
+        fault = self.fault
+        pump.take(request.body, fault if fault is not None and self.strikes_elsewhere(fault) else None)
+
+    def strikes_elsewhere(self, fault: Fault) -> bool:
+        """Whether a fault strikes the event stream, as all faults of messages do but those of the head."""
+        return self.command == "POST" and fault.at != "head" and fault.kind != "http"
+
+
+class _StreamLine(HTTPLine):
+    """The event stream, as the line of a client."""
+
+    def __init__(self, handler: Answering, stream: Stream, log: EventLog) -> None:
+        super().__init__(handler)
+        self._stream = stream
+        self._log = log
+        self.lock = stream.lock
+
+    def write(self, message: Message) -> None:
+        self._log.append(message)
+
+    def frame(self, message: Message) -> bytes:
+        return event(message)
+
+    def put(self, data: bytes) -> None:
+        self._stream.write_raw(data)

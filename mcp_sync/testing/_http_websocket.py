@@ -9,6 +9,7 @@ import threading
 from typing import BinaryIO, Optional, cast
 
 from ._http_answers import Answering
+from ._http_faults import HTTPLine
 from ._pump import Pump
 from ._rpc import Message, encode
 
@@ -34,9 +35,8 @@ class WebSocketHandler(Answering):
             return
         self.close_connection = True
         self.wfile.write(self.head(101, self._agreement(key, request.headers)))
-        # Keeps frames apart, so it is held while one is written; nothing else happens under it.
-        self._lock = threading.Lock()
-        pump = Pump(self.endpoint.server, self._send)
+        self._line = _FrameLine(self)
+        pump = Pump(self.endpoint.server, self._line, self.endpoint.faults)
         try:
             for data in iter(self._receive, None):
                 pump.take(data)
@@ -73,22 +73,40 @@ class WebSocketHandler(Answering):
                 if final:
                     return bytes(message)
 
-    def _send(self, message: Message) -> None:
-        self._write(_TEXT, encode(message))
-
     def _write(self, opcode: int, payload: bytes) -> None:
-        length = len(payload)
-        if length < 126:
-            head = struct.pack("!BB", 0x80 | opcode, length)
-        elif length < 1 << 16:
-            head = struct.pack("!BBH", 0x80 | opcode, 126, length)
-        else:
-            head = struct.pack("!BBQ", 0x80 | opcode, 127, length)
-        with self._lock:
-            try:
-                self.wfile.write(head + payload)
-            except OSError:
-                pass  # the client hung up, which the reader notices
+        with self._line.lock:
+            self._line.put(_frame(opcode, payload))
+
+
+class _FrameLine(HTTPLine):
+    """A WebSocket connection, as the line of a client."""
+
+    def __init__(self, handler: Answering) -> None:
+        super().__init__(handler)
+        # Keeps frames apart, so it is held while one is written; only a fault waits under it.
+        self.lock = threading.RLock()
+
+    def write(self, message: Message) -> None:
+        with self.lock:
+            self.put(self.frame(message))
+
+    def frame(self, message: Message) -> bytes:
+        return _frame(_TEXT, encode(message))
+
+    def put(self, data: bytes) -> None:
+        try:
+            self.handler.wfile.write(data)
+        except OSError:
+            pass  # the client hung up, which the reader notices
+
+
+def _frame(opcode: int, payload: bytes) -> bytes:
+    length = len(payload)
+    if length < 126:
+        return struct.pack("!BB", 0x80 | opcode, length) + payload
+    if length < 1 << 16:
+        return struct.pack("!BBH", 0x80 | opcode, 126, length) + payload
+    return struct.pack("!BBQ", 0x80 | opcode, 127, length) + payload
 
 
 def _read_frame(source: BinaryIO) -> Optional[tuple[bool, int, bytes]]:

@@ -28,6 +28,14 @@ META_SUBSCRIPTION = f"{_PREFIX}subscriptionId"
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 
+class Raw(dict[str, Any]):
+    """Bytes that go out in the place of a message."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__()
+        self.data = data
+
+
 class RpcError(Exception):
     """Raise it in an override or a tool to answer with a JSON-RPC error.
 
@@ -88,6 +96,8 @@ def encode(message: Message) -> bytes:
     Raises:
         TypeError, ValueError: Any other message that is not JSON.
     """
+    if isinstance(message, Raw):
+        return message.data
     try:
         text = json.dumps(message, separators=(",", ":"), ensure_ascii=False)
     except (TypeError, ValueError) as error:

@@ -7,6 +7,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal, Optional, cast
 if TYPE_CHECKING:
     import ssl
 
+    from ._faults import FaultPlan
     from ._http import HTTPEndpoint, Intercept
     from ._server import FakeServer
 
@@ -14,18 +15,29 @@ if TYPE_CHECKING:
 class Serving:
     """What `FakeServer` inherits: one method for each transport."""
 
-    def serve_stdio(self, stdin: Optional[IO[bytes]] = None, stdout: Optional[IO[bytes]] = None) -> None:
+    def serve_stdio(
+        self,
+        stdin: Optional[IO[bytes]] = None,
+        stdout: Optional[IO[bytes]] = None,
+        *,
+        faults: Optional[FaultPlan] = None,
+    ) -> None:
         """Serve one client over standard input and output (or two other streams) until the input ends.
 
         Requests are answered at the same time, each by a thread of its own. To end earlier, raise from a
         signal handler. With the standard streams, ``print`` writes to standard error meanwhile.
+
+        Args:
+            stdin: Where to read, default: standard input.
+            stdout: Where to write, default: standard output.
+            faults: What is to go wrong.
         """
         from ._stdio import serve_lines, serve_standard_streams
 
         if stdin is None or stdout is None:
-            serve_standard_streams(cast("FakeServer", self))
+            serve_standard_streams(cast("FakeServer", self), faults)
         else:
-            serve_lines(cast("FakeServer", self), stdin, stdout)
+            serve_lines(cast("FakeServer", self), stdin, stdout, faults)
 
     def serve_http(
         self,
@@ -39,6 +51,7 @@ class Serving:
         event_ids: bool = False,
         check_headers: bool = True,
         intercept: Optional[Intercept] = None,
+        faults: Optional[FaultPlan] = None,
         ssl_context: Optional[ssl.SSLContext] = None,
     ) -> HTTPEndpoint:
         """Serve any number of clients over Streamable HTTP until the returned endpoint is closed.
@@ -59,6 +72,7 @@ class Serving:
             event_ids: Whether events of the handshake era carry ids, and broken streams can be taken up.
             check_headers: Whether the headers of stateless requests are compared with their bodies.
             intercept: Sees each HTTP request first, and may answer it.
+            faults: What is to go wrong.
             ssl_context: Serve HTTPS with it.
         """
         from ._http_handler import StreamableHandler
@@ -68,6 +82,7 @@ class Serving:
             (host, port),
             path,
             intercept=intercept,
+            faults=faults,
             ssl_context=ssl_context,
             answers=answers,
             sessions=sessions,
@@ -83,12 +98,15 @@ class Serving:
         host: str = "127.0.0.1",
         path: str = "/sse",
         intercept: Optional[Intercept] = None,
+        faults: Optional[FaultPlan] = None,
         ssl_context: Optional[ssl.SSLContext] = None,
     ) -> HTTPEndpoint:
         """Serve any number of clients over HTTP+SSE, as the first revision has it; see `serve_http`."""
         from ._http_sse import SSEHandler
 
-        return self._listen(SSEHandler, (host, port), path, intercept=intercept, ssl_context=ssl_context)
+        return self._listen(
+            SSEHandler, (host, port), path, intercept=intercept, faults=faults, ssl_context=ssl_context
+        )
 
     def serve_websocket(
         self,
@@ -97,13 +115,14 @@ class Serving:
         host: str = "127.0.0.1",
         path: str = "/ws",
         intercept: Optional[Intercept] = None,
+        faults: Optional[FaultPlan] = None,
         ssl_context: Optional[ssl.SSLContext] = None,
     ) -> HTTPEndpoint:
         """Serve any number of clients over WebSocket, with the subprotocol ``mcp``; see `serve_http`."""
         from ._http_websocket import WebSocketHandler
 
         endpoint = self._listen(
-            WebSocketHandler, (host, port), path, intercept=intercept, ssl_context=ssl_context
+            WebSocketHandler, (host, port), path, intercept=intercept, faults=faults, ssl_context=ssl_context
         )
         endpoint.url = f"ws{endpoint.url[len('http') :]}"
         return endpoint
