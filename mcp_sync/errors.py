@@ -130,6 +130,8 @@ class ConnectionLost(TransportError):
     Attributes:
         returncode: Exit code of the server process (negative: signal), ``None`` if it is not one.
         stderr_tail: The last lines that it wrote to standard error.
+        close_code: The code with which a WebSocket server closed (RFC 6455, section 7.4), ``None`` if
+            it named none or there was none.
     """
 
     def __init__(
@@ -139,10 +141,12 @@ class ConnectionLost(TransportError):
         request_sent: Optional[bool] = None,
         returncode: Optional[int] = None,
         stderr_tail: str = "",
+        close_code: Optional[int] = None,
     ) -> None:
         super().__init__(message, request_sent=request_sent)
         self.returncode = returncode
         self.stderr_tail = stderr_tail
+        self.close_code = close_code
 
 
 class HTTPStatusError(TransportError):

@@ -121,7 +121,7 @@ class Sender:
         followed: The redirects that are followed, within the origin.
     """
 
-    followed = _FOLLOWED
+    followed: tuple[int, ...] = _FOLLOWED
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -209,12 +209,19 @@ class _Settings:
 
 
 class DirectSender(Sender):
-    """Sends through an adapter of our own."""
+    """Sends through an adapter of our own.
 
-    def __init__(self, target: HTTPTarget) -> None:
+    Args:
+        target: Where to.
+        upgrading: Whether its requests have no message to lose and change to another protocol.
+    """
+
+    def __init__(self, target: HTTPTarget, upgrading: bool = False) -> None:
         super().__init__(_without_credentials(_prepared(target.url)))
         self._target = target
-        self._adapter = BoundedAdapter()
+        self._adapter = BoundedAdapter(upgrading)
+        if upgrading:
+            self.followed = REDIRECTS
         self._cookies = RequestsCookieJar()
         self._has_cookies = False
         self._settings: Optional[_Settings] = None

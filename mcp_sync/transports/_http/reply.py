@@ -118,6 +118,10 @@ class DirectReply:
         """Give the connection back."""
         self._answer.release()
 
+    def detach(self) -> tuple[Any, bytes]:
+        """Take the socket over, and what has been read behind the head."""
+        return self._answer.detach()
+
     def close(self) -> None:
         """Close the connection."""
         self._answer.abort()

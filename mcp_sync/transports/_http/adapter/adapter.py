@@ -23,7 +23,7 @@ from urllib3.util.proxy import connection_requires_http_tunnel
 
 from ..exchange import Exchange
 from ..target import DEFAULT_PORTS
-from .pool import POOL_CLASSES, BoundedPool
+from .pool import POOL_CLASSES, BoundedPool, Tunnel
 from .response import Answer, Headers
 from .timed_socket import NothingSent
 
@@ -42,7 +42,7 @@ class _Route(NamedTuple):
     """How requests for a URL travel."""
 
     pool: BoundedPool
-    tunnel: bool
+    tunnel: Tunnel
     start: str
     host: str
     proxy_headers: tuple[tuple[str, str], ...]
@@ -53,9 +53,13 @@ class BoundedAdapter(HTTPAdapter):
 
     Safe for any number of threads. Nothing is repeated by itself, except that a kept connection which the
     server has closed is replaced before anything is sent.
+
+    Args:
+        upgrading: Whether its requests change to another protocol: then a proxy has to pass everything on.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, upgrading: bool = False) -> None:
+        self._upgrading = upgrading
         self._routes: dict[tuple[Any, ...], _Route] = {}
         super().__init__(max_retries=0)
 
@@ -138,12 +142,17 @@ class BoundedAdapter(HTTPAdapter):
             pool = self.get_connection(request.url or "", proxies)
         self.cert_verify(pool, request.url, verify, cert)  # type: ignore[no-untyped-call]
         proxy = pool.proxy
-        tunnel = bool(proxy) and connection_requires_http_tunnel(proxy, pool.proxy_config, pool.scheme)
+        where = self.request_url(request, proxies)
+        tunnel: Tunnel = bool(proxy) and connection_requires_http_tunnel(
+            proxy, pool.proxy_config, pool.scheme
+        )
+        if proxy is not None and not tunnel and self._upgrading:
+            tunnel, where = _host_and_port(request.url or ""), request.path_url
         forwards = proxy is not None and not tunnel
         return _Route(
             pool=pool,
             tunnel=tunnel,
-            start=f"{self.request_url(request, proxies)} HTTP/1.1",
+            start=f"{where} HTTP/1.1",
             host=_host(request.url or ""),
             proxy_headers=tuple((pool.proxy_headers or {}).items()) if forwards else (),
         )
@@ -170,6 +179,11 @@ def _host(url: str) -> str:
     host = parts.netloc.rpartition("@")[2]
     has_default_port = parts.port in (None, DEFAULT_PORTS.get(parts.scheme))
     return host.rpartition(":")[0] if has_default_port and parts.port is not None else host
+
+
+def _host_and_port(url: str) -> tuple[str, int]:
+    parts = urlsplit(url)
+    return parts.hostname or "", parts.port or DEFAULT_PORTS[parts.scheme]
 
 
 def _serialized(request: requests.PreparedRequest, route: _Route) -> bytes:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import os
 import socket
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from urllib3.connection import HTTPConnection, HTTPSConnection
@@ -96,6 +97,18 @@ class BoundedConnection(_Connection):
     def _tunnel(self) -> None:
         super()._tunnel()
         self.sock.settimeout(self._bound.remaining())
+
+    def dig(self, host: str, port: int, headers: Mapping[str, str]) -> None:
+        """Have the proxy that it is connected to pass on all that follows, to a server without TLS."""
+        if self._guard is None:
+            self._raise_guard(self.sock)
+        # http.client takes orders for a tunnel only as long as there is no socket.
+        sock, self.sock = self.sock, None
+        try:
+            self.set_tunnel(host, port, headers)
+        finally:
+            self.sock = sock
+        self._tunnel()
 
     # --- exchanges -------------------------------------------------------------------------------------
 
@@ -185,6 +198,27 @@ class BoundedConnection(_Connection):
             return True
         self._head = None
         return self._is_empty()
+
+    def detach(self) -> tuple[Any, bytes]:
+        """Part with the socket, after a response by which it changed to another protocol.
+
+        Returns:
+            The socket, now the caller's to close, and what has been read of the other protocol already.
+
+        Raises:
+            Aborted: Another thread has ended the exchange.
+        """
+        assert self._exchange is not None
+        assert self._timed is not None
+        assert self._reader is not None
+        self._timed.deadline = None
+        rest = self._reader.peek(1)
+        if not self._exchange.withdraw(self.sock):
+            raise Aborted("the exchange was ended")
+        self._exchange = None
+        self._head = self._reader = self._timed = None
+        sock, self.sock = self.sock, None
+        return sock, rest
 
     def close(self) -> None:
         """Close the socket; in the middle of an exchange that tells the server that nobody reads on."""

@@ -9,13 +9,16 @@ from __future__ import annotations
 import queue
 import ssl
 from collections import deque
-from typing import Any, Optional, cast
+from typing import Any, Optional, Union, cast
 
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.util.ssl_ import create_urllib3_context, resolve_cert_reqs
 
 from ..exchange import Exchange
 from .connection import BoundedConnection, PlainConnection, TLSConnection
+
+Tunnel = Union[bool, tuple[str, int]]
+"""Whether a proxy has to pass everything on; for a server without TLS its host and port."""
 
 
 class IdleConnections:
@@ -68,7 +71,7 @@ class BoundedPool(HTTPConnectionPool):
 
     QueueCls = cast(Any, IdleConnections)
 
-    def acquire(self, exchange: Exchange, tunnel: bool, fresh: bool = False) -> BoundedConnection:
+    def acquire(self, exchange: Exchange, tunnel: Tunnel, fresh: bool = False) -> BoundedConnection:
         """Return a connected connection, bound to the exchange."""
         while not fresh:
             try:
@@ -90,7 +93,7 @@ class BoundedPool(HTTPConnectionPool):
             raise ConnectionError("the pool is closed")
         return cast(IdleConnections, self.pool)
 
-    def _open(self, exchange: Exchange, tunnel: bool) -> BoundedConnection:
+    def _open(self, exchange: Exchange, tunnel: Tunnel) -> BoundedConnection:
         conn = cast(Any, self._new_conn())
         conn.pool = self
         try:
@@ -100,12 +103,14 @@ class BoundedPool(HTTPConnectionPool):
             raise
         return cast(BoundedConnection, conn)
 
-    def _connect(self, conn: Any, tunnel: bool) -> None:
-        if tunnel:
+    def _connect(self, conn: Any, tunnel: Tunnel) -> None:
+        if tunnel is True:
             self._prepare_proxy(conn)
         self._validate_conn(conn)
         if conn.sock is None:
             conn.connect()
+        if isinstance(tunnel, tuple):
+            conn.dig(*tunnel, self.proxy_headers)
 
     def _put_conn(self, conn: Any) -> None:
         """Take a connection back, or close it where it cannot be used any more."""

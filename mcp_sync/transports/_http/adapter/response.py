@@ -246,6 +246,14 @@ class Answer(requests.Response):
         else:
             held.pool._put_conn(held)
 
+    def detach(self) -> tuple[Any, bytes]:
+        """Take the socket over, and what has been read behind the head; see `BoundedConnection.detach`."""
+        held = self.held
+        assert held is not None
+        parts = held.detach()
+        self.held = None
+        return parts
+
     def abort(self) -> None:
         """Close the connection."""
         held, self.held = self.held, None
