@@ -103,19 +103,39 @@ class Limits:
 
 @dataclass(frozen=True)
 class Retry:
-    """How a broken response stream of a legacy server is taken up again.
+    """What is repeated by itself, always within the call's time. Never what could run a tool twice.
 
-    The request itself is not repeated: the server goes on with the stream where it broke.
+    A request is sent again, with a new id, where the server has certainly not acted on it:
+
+    - it answered 429, or 503 with ``Retry-After``;
+    - it does not know the session any more (a `Client` opens another one, once);
+    - the connection was gone before a byte was sent.
+
+    Requests that change nothing (lists, reads, prompts, completions, pings) are sent again after 502, 503 and
+    504 and after a broken HTTP response, too. Calls of tools are not, and neither is what `request` sends.
 
     Attributes:
-        resume: How often in a row a broken response stream of a legacy server is taken up again.
-        backoff: Seconds before such an attempt, where the server named none.
+        attempts: How often a request is sent at most; 1 for no repetition. (A session that has expired
+            does not count.)
+        resume: How often in a row a broken response stream of a legacy server is taken up where it broke;
+            the request itself is not repeated then. 0 for never.
+        backoff: Seconds before a second attempt, where the server named none. It doubles with each further
+            attempt, give or take a half at random.
+        longest_wait: The most seconds that a server may have a call wait (``Retry-After``). Above it the call
+            raises `HTTPStatusError` at once, with ``retry_after``.
     """
 
+    attempts: int = 3
     resume: int = 3
     backoff: float = 1.0
+    longest_wait: float = 30.0
 
     def __post_init__(self) -> None:
-        if isinstance(self.resume, bool) or not isinstance(self.resume, int) or self.resume < 0:
-            raise UsageError(f"Retry.resume must be a whole number of at least 0, not {self.resume!r}")
-        check_seconds("Retry.backoff", self.backoff)
+        for name, least in (("attempts", 1), ("resume", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise UsageError(f"Retry.{name} must be a whole number of at least {least}, not {value!r}")
+        for name in ("backoff", "longest_wait"):
+            if getattr(self, name) is None:
+                raise UsageError(f"Retry.{name} must be a number of seconds, not None")
+            check_seconds(f"Retry.{name}", getattr(self, name))

@@ -81,6 +81,8 @@ class Verbs:
         reset_on_progress: bool = False,
         raise_on_error: bool = False,
         validation: Optional[str] = None,
+        resumption_token: Optional[str] = None,
+        on_resumption_token_update: Optional[Callable[[str], None]] = None,
         meta: Meta = None,
         cancel: Optional[CancelToken] = None,
         headers: Headers = None,
@@ -96,6 +98,11 @@ class Verbs:
                 ``Timeouts.silence``.
             raise_on_error: Raise `ToolFailed` if the tool reports an error.
             validation: Overrides the session's.
+            resumption_token: Do not call, but take up an earlier call of this tool where its response broke,
+                perhaps that of another process: the last token that it was given. Needs its session
+                (``session_id=``) and a server that keeps its events (Streamable HTTP up to 2025-11-25;
+                "Resumability and Redelivery" in the transports of the specification).
+            on_resumption_token_update: ``f(token)``, on the calling thread, with each token that comes.
             meta: See the class.
             cancel: See the class.
             headers: HTTP headers of this request alone.
@@ -104,12 +111,15 @@ class Verbs:
             ToolFailed: Only with ``raise_on_error``.
             OutputInvalid: Only with ``validation="strict"``.
             UsageError: Arguments that JSON cannot hold.
+            NotSupported: A ``resumption_token`` where there is no resumption.
         """
         check_instance("the name of a tool", name, str)
         if validation is not None:
             check_validation(validation)
         given = as_dict("arguments", arguments)
         options = _options(meta, cancel, headers, progress_callback, reset_on_progress)
+        if resumption_token is not None or on_resumption_token_update is not None:
+            options = _resumable(options, resumption_token, on_resumption_token_update)
         deadline = self._deadline(timeout)
         result = self._call_tool(name, given, options, deadline)
         if result.is_error:
@@ -233,9 +243,14 @@ class Verbs:
         meta: Meta = None,
         cancel: Optional[CancelToken] = None,
     ) -> types.EmptyResult:
-        """Have the server notify ``message_handler`` when a resource changes (up to 2025-11-25)."""
+        """Have the server notify ``message_handler`` when a resource changes (up to 2025-11-25).
+
+        A `Client` that has to open another session subscribes there again.
+        """
         options = _options(meta, cancel)
-        return self._call(methods.SUBSCRIBE, {"uri": str(uri)}, types.EmptyResult, options, timeout)
+        result = self._call(methods.SUBSCRIBE, {"uri": str(uri)}, types.EmptyResult, options, timeout)
+        self._engine.plan.subscriptions.add(str(uri))
+        return result
 
     def unsubscribe_resource(
         self,
@@ -247,6 +262,7 @@ class Verbs:
     ) -> types.EmptyResult:
         """End what `subscribe_resource` began (up to 2025-11-25)."""
         options = _options(meta, cancel)
+        self._engine.plan.subscriptions.discard(str(uri))
         return self._call(methods.UNSUBSCRIBE, {"uri": str(uri)}, types.EmptyResult, options, timeout)
 
     # --- prompts and completion -----------------------------------------------------------------------
@@ -471,6 +487,17 @@ def _options(
     return CallOptions(
         as_dict("meta", meta), checked_headers(headers) or {}, cancel, progress, progress_token
     )
+
+
+def _resumable(
+    options: CallOptions, token: Optional[str], take: Optional[Callable[[str], None]]
+) -> CallOptions:
+    check_callback("on_resumption_token_update", take)
+    if token is not None:
+        check_instance("resumption_token", token, str)
+        if not token:
+            raise UsageError("resumption_token is empty")
+    return options._replace(resumption_token=token or "", on_resumption_token=take)
 
 
 def deadline_of(timeout: TimeoutArgument) -> Deadline:

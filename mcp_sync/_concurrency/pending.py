@@ -41,6 +41,8 @@ class PendingCall:
         deadline: When the call has to end.
         request_sent: ``False`` until a byte of the request may have left, then ``True``.
         progress: Takes the params of a progress notification, and this call; ``None`` if nobody asked.
+        resumes: Whether it goes on with an earlier call, whose id is not known: any response is its own.
+        on_event_id: Takes the id of each event on its own stream; ``None`` if nobody asked.
     """
 
     __slots__ = (
@@ -51,8 +53,10 @@ class PendingCall:
         "deadline",
         "id",
         "method",
+        "on_event_id",
         "progress",
         "request_sent",
+        "resumes",
     )
 
     def __init__(self, id: int, method: str, deadline: Deadline) -> None:
@@ -61,6 +65,8 @@ class PendingCall:
         self.deadline = deadline
         self.request_sent = False
         self.progress: Optional[Callable[[dict[str, Any], PendingCall], None]] = None
+        self.resumes = False
+        self.on_event_id: Optional[Callable[[str], None]] = None
         # The first one counts. Appending is a single step, so a signal handler may interrupt it, or settle
         # the call itself, at any moment.
         self._outcomes: list[tuple[Optional[dict[str, Any]], Optional[BaseException]]] = []

@@ -22,6 +22,7 @@ from ..errors import (
     InvalidMessage,
     InvalidResult,
     MCPError,
+    NotSupported,
     ProtocolError,
     RemoteError,
     SessionExpired,
@@ -56,6 +57,8 @@ class CallOptions(NamedTuple):
         cancel: The token that cancels it.
         progress: Where progress goes.
         progress_token: Whether to ask for progress although nobody takes it, to keep the clock going.
+        resumption_token: Where to take up the response stream of an earlier call, instead of a new request.
+        on_resumption_token: Takes each token with which this call could be taken up.
     """
 
     meta: Mapping[str, Any] = _NOTHING
@@ -63,6 +66,8 @@ class CallOptions(NamedTuple):
     cancel: Optional[CancelToken] = None
     progress: Optional[ProgressCallback] = None
     progress_token: bool = False
+    resumption_token: str = ""
+    on_resumption_token: Optional[Callable[[str], None]] = None
 
 
 NO_OPTIONS = CallOptions()
@@ -134,6 +139,8 @@ class Connection:
         if self.channel.is_http:
             headers = {**options.headers, **era.headers(spec.method, params)}
         frame = Frame(self.encode(spec.method, params, call.id), spec.method, headers)
+        if options.resumption_token or options.on_resumption_token is not None:
+            frame = self._resumable(frame, call, era, options)
         try:
             self.dispatch(frame, call, options.cancel)
             self._await(call, progress)
@@ -154,6 +161,20 @@ class Connection:
             progress.drain(deadline, self._timeouts.close)
         return self._result(reply, spec)
 
+    def _resumable(self, frame: Frame, call: PendingCall, era: Era, options: CallOptions) -> Frame:
+        token, take = options.resumption_token, options.on_resumption_token
+        can_resume = self.channel.is_http and not self.channel.duplex and era.wire(False).resumable
+        if token and not can_resume:
+            raise NotSupported(
+                f"{call.method}: {self.channel.peer} cannot take up a call (protocol revision {era.version})",
+                method=call.method,
+                version=era.version,
+            )
+        if take is not None and can_resume:
+            call.on_event_id = lambda event_id: _hand_over(take, event_id)
+        call.resumes = bool(token)
+        return frame._replace(resume_from=token)
+
     def prepare(self, spec: MethodSpec, deadline: Deadline) -> PendingCall:
         """Make the call for a request that is about to be sent."""
         return PendingCall(self._next_id(), spec.method, deadline)
@@ -173,12 +194,7 @@ class Connection:
         Raises:
             MCPError: The connection is dead, the token is cancelled, or the channel failed.
         """
-        with self._lock:
-            self._calls[call.id] = call
-            if self.error is not None:
-                raise self._fresh(call)
-        if cancel is not None:
-            cancel.watch(call)
+        self._enter(call, cancel)
         if not call.settled:
             if call.deadline.expired:
                 raise self.timeout_error(call)
@@ -193,6 +209,14 @@ class Connection:
                 if not call.settled:
                     raise
 
+    def _enter(self, call: PendingCall, cancel: Optional[CancelToken]) -> None:
+        with self._lock:
+            self._calls[call.id] = call
+            if self.error is not None:
+                raise self._fresh(call)
+        if cancel is not None:
+            cancel.watch(call)
+
     def _await(self, call: PendingCall, progress: Optional[ProgressSink]) -> None:
         if progress is not None and progress.inline is not None:
             while not call.wait(call.deadline.within(_INLINE_POLL)) and not call.deadline.expired:
@@ -200,6 +224,24 @@ class Connection:
             progress.deliver_inline()
         if not call.wait():
             call.fail(self.timeout_error(call))
+
+    def pause(
+        self, spec: MethodSpec, seconds: float, cancel: Optional[CancelToken], deadline: Deadline
+    ) -> None:
+        """Let time pass before a request is sent again.
+
+        Raises:
+            MCPError: What ends the wait: the token, the end of the client.
+        """
+        turn = self.prepare(spec, deadline.within(seconds))
+        try:
+            self._enter(turn, cancel)
+            if turn.wait():
+                turn.result()
+        finally:
+            self._calls.pop(turn.id, None)
+            turn.forget_outcome()
+        deadline.touch()
 
     def forget(self, call: PendingCall) -> None:
         """Take a call out of the table; an answer that comes later is dropped."""
@@ -229,7 +271,7 @@ class Connection:
         # What is no error of ours came from a signal handler: Ctrl-C, a time limit of a task queue.
         if isinstance(error, MCPError) and not isinstance(error, (CallTimeout, CallCancelled)):
             return
-        if self.error is not None or not call.request_sent or call.method == "initialize":
+        if self.error is not None or not call.request_sent or call.method == "initialize" or call.resumes:
             return
         if self.channel.is_http and not era.cancel_notification:
             return  # The closed response stream has told it.
@@ -304,6 +346,8 @@ class Connection:
             call.settle(message)
 
     def _find(self, message: Mapping[str, Any], own: Optional[PendingCall]) -> Optional[PendingCall]:
+        if own is not None and own.resumes:
+            return own
         raw = message.get("id")
         if raw is None and message.get("error") is not None:
             # The server could not read the id. Its error belongs to the only call that it can.
@@ -320,7 +364,7 @@ class Connection:
     def _notification(self, message: dict[str, Any], own: Optional[PendingCall]) -> None:
         method = message["method"]
         if method == "notifications/progress":
-            self._progress(message)
+            self._progress(message, own)
         elif method == "notifications/cancelled":
             params = message.get("params")
             request_id = params.get("requestId") if isinstance(params, dict) else None
@@ -328,10 +372,12 @@ class Connection:
                 self._serving.pop(request_id, None)
         self._router.notification(message, own)
 
-    def _progress(self, message: Mapping[str, Any]) -> None:
+    def _progress(self, message: Mapping[str, Any], own: Optional[PendingCall]) -> None:
         params = message.get("params")
         token = codec.as_id(params.get("progressToken")) if isinstance(params, dict) else None
         call = self._calls.get(token) if token is not None else None
+        if call is None and own is not None and own.resumes:
+            call = own
         if call is None:
             logger.debug("Ignored progress for no call in flight")
             return
@@ -395,3 +441,10 @@ class Connection:
             calls = list(self._calls.values())
         for call in calls:
             call.fail(self._fresh(call))
+
+
+def _hand_over(take: Callable[[str], None], token: str) -> None:
+    try:
+        take(token)
+    except Exception:
+        logger.exception("on_resumption_token_update failed")

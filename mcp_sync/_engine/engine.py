@@ -28,6 +28,7 @@ from .._protocol.eras import INPUT_REQUIRED, LOG_LEVEL_KEY, Era, StatelessEra
 from .._protocol.input_rounds import input_requests, next_params
 from .._protocol.methods import MethodSpec
 from .._protocol.negotiation import AUTO, Negotiation, negotiate, take_up
+from .._protocol.recovery import Again, after_failure
 from .._protocol.versions import MODERN_VERSIONS, best_common
 from ..errors import (
     ClientClosed,
@@ -37,6 +38,7 @@ from ..errors import (
     InvalidResult,
     MCPError,
     SessionExpired,
+    TransportError,
     UnsupportedProtocolVersion,
     UsageError,
     another,
@@ -52,12 +54,14 @@ logger = logging.getLogger("mcp_sync.session")
 M = TypeVar("M", bound=BaseModel)
 
 _known_legacy = LegacyMemory()
+_known_older_transport = LegacyMemory()
 fork.watch(_known_legacy)
+fork.watch(_known_older_transport)
 
 
 @dataclass
 class Plan:
-    """What an engine needs to know to do its work. Of a live client only the levels change.
+    """What an engine needs to know to do its work. In a live client the levels and subscriptions change.
 
     Attributes:
         target: Where the server is.
@@ -68,6 +72,7 @@ class Plan:
         reopen: Whether the first call opens, and a call after a loss opens anew.
         log_level: The lowest level of log messages that a session is set to, ``None`` to leave it.
         request_level: The level that every request asks for, where there are no sessions.
+        subscriptions: The resources that a session is subscribed to.
     """
 
     target: Target
@@ -78,6 +83,7 @@ class Plan:
     reopen: bool
     log_level: Optional[str] = None
     request_level: Optional[str] = None
+    subscriptions: set[str] = field(default_factory=set)
 
 
 @dataclass
@@ -89,10 +95,9 @@ class _Live:
 
     def discard(self) -> None:
         """End everything at once, waiting for nobody: for finalisers."""
-        now = Deadline(0.0)
         for connection in list(self.connections):
-            connection.channel.close(now)
-        self.router.close(now)
+            connection.channel.discard()
+        self.router.close(Deadline(0.0))
 
 
 class Engine:
@@ -214,27 +219,45 @@ class Engine:
         timeouts = plan.settings.timeouts
         self._drop(self._spent())
         deadline = Deadline(timeouts.open)
-        opener = Opener(self._connect, plan.identity, plan.listening, timeouts, deadline)
+        opener = Opener(
+            self._connect, plan.identity, plan.listening, timeouts, plan.settings.retry, deadline, self._connect_older
+        )
         identity = plan.target.identity()
-        known = identity in _known_legacy
+        known = identity in _known_legacy or getattr(plan.target, "handshake_first", False)
         talk = negotiation() if negotiation is not None else self._negotiation(known)
         try:
             connection, verdict = opener.open(talk)
         except MCPError:
             _known_legacy.note(identity, False)
+            _known_older_transport.note(identity, False)
             raise
         if plan.mode == AUTO and (verdict.remember or known):
             _known_legacy.note(identity, connection.era.handshake)
-        self._set_first_level(connection, deadline)
+        _known_older_transport.note(identity, verdict.older_transport)
+        self._set_up(connection, deadline)
         return connection
 
     def _negotiation(self, known_legacy: bool) -> Negotiation:
         mode = self.plan.mode
-        return take_up(mode) if self.takes_up else negotiate(mode, known_legacy=known_legacy)
+        if self.takes_up:
+            return take_up(mode)
+        falls_back = self._fallback() is not None
+        known_older = falls_back and self.plan.target.identity() in _known_older_transport
+        return negotiate(mode, known_legacy=known_legacy, falls_back=falls_back, known_older=known_older)
 
-    def _connect(self) -> Connection:
+    def _fallback(self) -> Optional[Target]:
+        """Return the same server over the older transport, if it may be one that speaks no other."""
+        fallback: Optional[Target] = getattr(self.plan.target, "fallback", lambda: None)()
+        return fallback
+
+    def _connect_older(self) -> Connection:
+        target = self._fallback()
+        assert target is not None
+        return self._connect(target)
+
+    def _connect(self, target: Optional[Target] = None) -> Connection:
         settings = self.plan.settings
-        channel: Channel = self.plan.target.channel(settings)
+        channel: Channel = (target or self.plan.target).channel(settings)
         connection = Connection(channel, self._router, self._ids.__next__, settings.timeouts)
         with self._lock:
             if self._closed:
@@ -254,15 +277,20 @@ class Engine:
         with self._lock:
             self._live.connections[:] = [each for each in self._live.connections if each not in dead]
 
-    def _set_first_level(self, connection: Connection, deadline: Deadline) -> None:
-        level = self.plan.log_level
+    def _set_up(self, connection: Connection, deadline: Deadline) -> None:
+        """Tell a new session what its predecessor was told, or what it is to begin with."""
         era = connection.era
-        if level is None or era.level_per_request or "logging" not in _capabilities(era):
-            return
-        try:
-            connection.exchange(era, methods.SET_LEVEL, {"level": level}, NO_OPTIONS, deadline)
-        except MCPError as error:
-            logger.warning("%s did not take the log level: %s", connection.channel.peer, error)
+        level = self.plan.log_level
+        wishes: list[tuple[MethodSpec, dict[str, Any]]] = []
+        if level is not None and not era.level_per_request and "logging" in _capabilities(era):
+            wishes.append((methods.SET_LEVEL, {"level": level}))
+        if era.handshake:
+            wishes += [(methods.SUBSCRIBE, {"uri": uri}) for uri in sorted(self.plan.subscriptions)]
+        for spec, params in wishes:
+            try:
+                connection.exchange(era, spec, params, NO_OPTIONS, deadline)
+            except MCPError as error:
+                logger.warning("%s did not take %s: %s", connection.channel.peer, spec.method, error)
 
     def close(self, deadline: Deadline) -> None:
         """End everything. Idempotent; waiters get `ClientClosed`. Never raises."""
@@ -348,19 +376,43 @@ class Engine:
         options: CallOptions,
         deadline: Deadline,
     ) -> tuple[str, dict[str, Any]]:
-        """Send a request; once more where the server has certainly not acted on it.
+        """Send a request; again where `recovery.after_failure` says so.
 
         Returns:
             The kind of the result, as the era has it in which it was sent, and the result.
         """
+        failures: list[MCPError] = []
         try:
-            return self._send(connection, spec, params, options, deadline)
-        except SessionExpired as error:
-            connection.retire(error)
-            if error.request_sent is not False or not self.plan.reopen:
-                raise
-        connection = self.connection(deadline, options.cancel)
-        return self._send(connection, spec, params, options, deadline)
+            while True:
+                try:
+                    return self._send(connection, spec, params, options, deadline)
+                except TransportError as error:
+                    if isinstance(error, SessionExpired):
+                        connection.retire(error)
+                    failures.append(error)
+                    again = self._after_failure(failures, connection, spec, deadline)
+                    if again is None:
+                        raise
+                    logger.info("%s is sent again: %s", spec.method, error)
+                if again.wait:
+                    connection.pause(spec, again.wait, options.cancel, deadline)
+                if again.anew:
+                    connection = self.connection(deadline, options.cancel)
+        finally:
+            failures.clear()  # Errors know this frame: nothing shall wait for the garbage collector.
+
+    def _after_failure(
+        self, failures: list[MCPError], connection: Connection, spec: MethodSpec, deadline: Deadline
+    ) -> Optional[Again]:
+        return after_failure(
+            failures,
+            spec,
+            self.plan.settings.retry,
+            deadline.remaining(),
+            reopens=self.plan.reopen,
+            shared=connection.channel.duplex,
+            chance=random.random(),
+        )
 
     def _send(
         self,

@@ -14,10 +14,20 @@ from .._concurrency.pending import PendingCall
 from .._protocol import methods
 from .._protocol.eras import Era, HandshakeEra, StatelessEra
 from .._protocol.frames import Frame, Wire
-from .._protocol.negotiation import Discover, Initialize, LateAnswer, Negotiation, Restart, Step, Verdict
+from .._protocol.negotiation import (
+    Discover,
+    FallBack,
+    Initialize,
+    LateAnswer,
+    Negotiation,
+    Restart,
+    Step,
+    Verdict,
+)
+from .._protocol.recovery import after_failure
 from .._protocol.versions import TRAITS
-from ..errors import CallTimeout, ConnectFailed, ConnectionLost, MCPError, another
-from ..options import Timeouts
+from ..errors import CallTimeout, ConnectFailed, ConnectionLost, HTTPStatusError, MCPError, another
+from ..options import Retry, Timeouts
 from .connection import NO_OPTIONS, Connection
 
 
@@ -69,7 +79,9 @@ class Opener:
         identity: How the client introduces itself.
         listening: Whether somebody takes what the server sends unasked.
         timeouts: The client's bounds.
+        retry: How long a server may have the client wait.
         deadline: When the opening has to be done.
+        fall_back: Does what ``connect`` does, over the older transport; ``None`` if there is none.
     """
 
     def __init__(
@@ -78,12 +90,16 @@ class Opener:
         identity: Identity,
         listening: bool,
         timeouts: Timeouts,
+        retry: Retry,
         deadline: Deadline,
+        fall_back: Optional[Callable[[], Connection]] = None,
     ) -> None:
         self._connect = connect
+        self._connect_older = fall_back
         self._identity = identity
         self._listening = listening
         self._timeouts = timeouts
+        self._retry = retry
         self._deadline = deadline
         self._late: Optional[PendingCall] = None
 
@@ -94,7 +110,7 @@ class Opener:
             ConnectFailed, NegotiationFailed, CallTimeout, MCPError: It came to nothing. What was
                 connected is for the caller to close.
         """
-        self._start()
+        self._start(self._connect)
         try:
             verdict = self._drive(negotiation)
             self._adopt(verdict)
@@ -106,8 +122,8 @@ class Opener:
             ) from error.__cause__
         return self.connection, verdict
 
-    def _start(self) -> None:
-        self.connection = self._connect()
+    def _start(self, connect: Callable[[], Connection]) -> None:
+        self.connection = connect()
         self.connection.start(self._deadline)
 
     def _drive(self, negotiation: Negotiation) -> Verdict:
@@ -119,11 +135,30 @@ class Opener:
                 verdict: Verdict = stop.value
                 return verdict
             try:
-                outcome = self._perform(step)
+                outcome = self._perform_in_time(step)
             except MCPError as error:
                 if self._deadline.expired:
                     raise self._too_late() from error
                 outcome = error
+
+    def _perform_in_time(self, step: Step) -> Any:
+        """Perform a step; again where the server has us wait."""
+        failures: list[MCPError] = []
+        try:
+            while True:
+                try:
+                    return self._perform(step)
+                except HTTPStatusError as error:
+                    failures.append(error)
+                    left = self._deadline.remaining()
+                    again = after_failure(
+                        failures, methods.INITIALIZE, self._retry, left, reopens=False, shared=True
+                    )
+                    if again is None:
+                        raise
+                self.connection.pause(methods.INITIALIZE, again.wait, None, self._deadline)
+        finally:
+            failures.clear()
 
     def _perform(self, step: Step) -> Any:
         if isinstance(step, Discover):
@@ -131,11 +166,26 @@ class Opener:
         if isinstance(step, Initialize):
             return self._initialize(step.version)
         if isinstance(step, Restart):
-            self.connection.channel.close(Deadline(self._timeouts.close))
-            self._start()
+            self._end_connection()
+            self._start(self._connect)
             return None
+        if isinstance(step, FallBack):
+            return self._fall_back()
         assert isinstance(step, LateAnswer)
         return self._late_answer()
+
+    def _fall_back(self) -> Optional[MCPError]:
+        """Go over to the older transport; return why it is not there."""
+        assert self._connect_older is not None
+        self._end_connection()
+        try:
+            self._start(self._connect_older)
+        except MCPError as error:
+            return error
+        return None
+
+    def _end_connection(self) -> None:
+        self.connection.channel.close(Deadline(self._timeouts.close))
 
     def _discover(self, step: Discover) -> Any:
         era = self._stateless(step.version)

@@ -14,11 +14,14 @@ class Frame(NamedTuple):
         body: The message as UTF-8 JSON, without a line end.
         method: The method of a request or notification, empty for a response.
         headers: HTTP headers that go with it; other transports leave them out.
+        resume_from: The event id after which the response stream of an earlier request is taken up; the
+            message itself is not sent then (legacy Streamable HTTP).
     """
 
     body: bytes
     method: str = ""
     headers: Mapping[str, str] = {}
+    resume_from: str = ""
 
 
 @dataclass(frozen=True)

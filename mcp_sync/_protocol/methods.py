@@ -13,19 +13,21 @@ class MethodSpec(NamedTuple):
         input_rounds: Whether the server may answer that it needs input first (2026-07-28).
         handshake: Whether the revisions with a handshake have it.
         stateless: Whether 2026-07-28 has it.
+        idempotent: Whether it may be sent twice without harm.
     """
 
     method: str
     input_rounds: bool = False
     handshake: bool = True
     stateless: bool = True
+    idempotent: bool = True
 
 
-INITIALIZE = MethodSpec("initialize", stateless=False)
+INITIALIZE = MethodSpec("initialize", stateless=False, idempotent=False)
 DISCOVER = MethodSpec("server/discover", handshake=False)
 PING = MethodSpec("ping", stateless=False)
 LIST_TOOLS = MethodSpec("tools/list")
-CALL_TOOL = MethodSpec("tools/call", input_rounds=True)
+CALL_TOOL = MethodSpec("tools/call", input_rounds=True, idempotent=False)
 LIST_RESOURCES = MethodSpec("resources/list")
 LIST_RESOURCE_TEMPLATES = MethodSpec("resources/templates/list")
 READ_RESOURCE = MethodSpec("resources/read", input_rounds=True)
@@ -35,7 +37,7 @@ LIST_PROMPTS = MethodSpec("prompts/list")
 GET_PROMPT = MethodSpec("prompts/get", input_rounds=True)
 COMPLETE = MethodSpec("completion/complete")
 SET_LEVEL = MethodSpec("logging/setLevel", stateless=False)
-LISTEN = MethodSpec("subscriptions/listen", handshake=False)
+LISTEN = MethodSpec("subscriptions/listen", handshake=False, idempotent=False)
 
 METHODS: dict[str, MethodSpec] = {
     spec.method: spec for spec in list(globals().values()) if isinstance(spec, MethodSpec)
@@ -43,5 +45,5 @@ METHODS: dict[str, MethodSpec] = {
 
 
 def spec_of(method: str) -> MethodSpec:
-    """Return the row of a method; one that is unknown counts as existing everywhere."""
-    return METHODS.get(method) or MethodSpec(method)
+    """Return the row of a method. An unknown one counts as existing everywhere, and as changing things."""
+    return METHODS.get(method) or MethodSpec(method, idempotent=False)

@@ -10,13 +10,14 @@ Compatibility" and the backward-compatibility sections of its transports:
   first question that comes late.
 - A server process that died of the question is started again and asked ``initialize`` first.
 - A server that refuses a revision and lists others is asked once more, with the best of those.
+- A server at a URL that refuses ``initialize`` may be one that speaks HTTP with SSE alone.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Optional, Union
 
 from ..errors import (
@@ -24,12 +25,15 @@ from ..errors import (
     ConnectionLost,
     HeaderMismatch,
     HTTPStatusError,
+    MCPError,
+    MethodNotFound,
     MissingClientCapability,
     NegotiationFailed,
     ProtocolError,
     RemoteError,
     UnsupportedProtocolVersion,
     UsageError,
+    another,
 )
 from .versions import (
     HANDSHAKE_VERSIONS,
@@ -45,6 +49,10 @@ LEGACY = "legacy"
 
 # What no other revision would change: the credentials, the load, the proxy.
 _FINAL_STATUSES = frozenset({401, 403, 407, 429, 503})
+# With these a server that speaks HTTP with SSE alone refuses a POST to its stream.
+_OLDER_TRANSPORT_STATUSES = frozenset({400, 404, 405})
+# Errors that only a server of Streamable HTTP sends with such a status.
+_MODERN_ERRORS = (HeaderMismatch, MethodNotFound, MissingClientCapability, UnsupportedProtocolVersion)
 _VERSION_TEXT = re.compile(r"\b20\d\d-\d\d-\d\d\b")
 
 
@@ -69,11 +77,16 @@ class Restart:
 
 
 @dataclass(frozen=True)
+class FallBack:
+    """Replace the channel by one over the older transport. Sent back: why there is none, or ``None``."""
+
+
+@dataclass(frozen=True)
 class LateAnswer:
     """Send back the result of the probe if it has come since, else ``None``."""
 
 
-Step = Union[Discover, Initialize, Restart, LateAnswer]
+Step = Union[Discover, Initialize, Restart, FallBack, LateAnswer]
 Outcome = Union[Mapping[str, Any], Exception, None]
 
 
@@ -85,11 +98,13 @@ class Verdict:
         version: The revision to speak.
         server: The result that settled it, ``None`` if the server was not asked.
         remember: Whether a later connection to the same server may skip the probe.
+        older_transport: Whether the server speaks the older transport.
     """
 
     version: str
     server: Optional[Mapping[str, Any]] = None
     remember: bool = False
+    older_transport: bool = False
 
 
 Negotiation = Generator[Step, Outcome, Verdict]
@@ -105,18 +120,28 @@ def check_mode(mode: object) -> None:
         raise UsageError(f'mode must be "auto", "legacy" or one of {", ".join(TRAITS)}, not {mode!r}')
 
 
-def negotiate(mode: str, *, known_legacy: bool = False) -> Negotiation:
-    """Settle the revision.
+def negotiate(
+    mode: str, *, known_legacy: bool = False, falls_back: bool = False, known_older: bool = False
+) -> Negotiation:
+    """Settle the revision, and the transport where there is a choice.
 
     Args:
         mode: ``"auto"``, ``"legacy"`` or a revision.
         known_legacy: Whether an earlier connection found a handshake server here.
+        falls_back: Whether there is an older transport to fall back to (`FallBack`); not for a pinned revision.
+        known_older: Whether an earlier connection had to.
     """
     if mode in MODERN_VERSIONS:
         return Verdict(mode)
-    if mode != AUTO:
-        offer = LATEST_HANDSHAKE if mode == LEGACY else mode
-        return (yield from _handshake(offer, pinned=mode != LEGACY, modern=False))
+    if mode not in (AUTO, LEGACY):
+        return (yield from _handshake(mode, pinned=True, modern=False))
+    if known_older:
+        fault = yield FallBack()
+        if fault is None:
+            return (yield from _over_older_transport())
+        yield Restart()
+    if mode == LEGACY:
+        return (yield from _handshake(LATEST_HANDSHAKE, modern=False, falls_back=falls_back))
     if known_legacy:
         try:
             return (yield from _handshake(LATEST_HANDSHAKE, remember=True))
@@ -130,7 +155,8 @@ def negotiate(mode: str, *, known_legacy: bool = False) -> Negotiation:
         return verdict
     if isinstance(outcome, ConnectionLost):
         yield Restart()
-    return (yield from _handshake(LATEST_HANDSHAKE, remember=isinstance(outcome, RemoteError)))
+    remember = isinstance(outcome, RemoteError)
+    return (yield from _handshake(LATEST_HANDSHAKE, remember=remember, falls_back=falls_back))
 
 
 def take_up(version: str) -> Negotiation:
@@ -186,7 +212,13 @@ def _means_legacy(error: Exception) -> bool:
 
 
 def _handshake(
-    offer: str, *, pinned: bool = False, modern: bool = True, remember: bool = False, again: bool = True
+    offer: str,
+    *,
+    pinned: bool = False,
+    modern: bool = True,
+    remember: bool = False,
+    again: bool = True,
+    falls_back: bool = False,
 ) -> Negotiation:
     outcome = yield Initialize(offer)
     if not isinstance(outcome, Exception):
@@ -205,7 +237,36 @@ def _handshake(
         return (yield from _handshake(older, modern=False, remember=remember, again=False))
     if named and older is None:
         raise _nothing_in_common(named) from outcome
+    if falls_back and not named and may_speak_older_transport(outcome):
+        fault = yield FallBack()
+        if fault is None:
+            return (yield from _over_older_transport())
+        raise _both(outcome, fault)
     raise outcome
+
+
+def _over_older_transport() -> Negotiation:
+    verdict = yield from _handshake(LATEST_HANDSHAKE, modern=False)
+    return replace(verdict, older_transport=True)
+
+
+def may_speak_older_transport(error: Exception) -> bool:
+    """Whether a refusal of ``initialize`` over Streamable HTTP leaves HTTP with SSE to be tried.
+
+    Source: specification 2026-07-28, "Streamable HTTP", section "Backward Compatibility".
+    """
+    if not isinstance(error, (HTTPStatusError, RemoteError)) or isinstance(error, _MODERN_ERRORS):
+        return False
+    return error.status in _OLDER_TRANSPORT_STATUSES
+
+
+def _both(first: Exception, second: Outcome) -> Exception:
+    """Return the first of two failures, which tells of the second too."""
+    error = another(first)
+    if not isinstance(error, RemoteError):  # Its words are the server's.
+        error.args = (f"{first}; then, over HTTP with SSE: {second}", *error.args[1:])
+    error.__cause__ = second if isinstance(second, MCPError) else None
+    return error
 
 
 def _accepted(result: Mapping[str, Any], offer: str, pinned: bool, remember: bool) -> Verdict:

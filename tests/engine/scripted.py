@@ -114,6 +114,12 @@ class Channel:
         self.record(frame)
         return True
 
+    def discard(self) -> None:
+        self.close(Deadline(0.0))
+
+    def close(self, deadline: Deadline) -> None:
+        self.closed.set()
+
     def abandon(self) -> None:
         self.abandoned = True
 
@@ -232,9 +238,6 @@ class PostChannel(Channel):
 
     def post(self, frame: Frame) -> bool:
         return False
-
-    def close(self, deadline: Deadline) -> None:
-        self.closed.set()
 
 
 _numbers = itertools.count(1)

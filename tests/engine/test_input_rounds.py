@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from mcp_sync import CancelToken, Client, InMemory, Limits, types
+from mcp_sync import CancelToken, Client, InMemory, Limits, Retry, types
 from mcp_sync.errors import (
     CallCancelled,
     CallTimeout,
@@ -214,13 +214,28 @@ def test_cancelling_while_a_callback_thinks_ends_the_call_before_the_next_round(
     assert len(target.now.received("tools/call")) == 1
 
 
-def test_a_connection_that_is_lost_between_two_rounds_is_an_error_and_no_new_connection():
+def lose_between_rounds(**options):
     def think(context, params):
         client._engine._connection.lost(ConnectionLost("gone while thinking"))
         return types.ElicitResult(action="accept")
 
     target = DuplexTarget(in_turn(needs("s", k=ELICIT), text("done")))
-    client = Client(target, elicitation_callback=think)
+    client = Client(target, elicitation_callback=think, **options)
+    return target, client
+
+
+def test_a_connection_that_is_lost_between_two_rounds_is_replaced():
+    # The next round was not sent, and needs nothing of the connection: the server's state goes with it.
+    target, client = lose_between_rounds()
+    with client:
+        assert client.call_tool("x").text == "done"
+    last = target.now.received("tools/call")[-1]["params"]
+    assert (last["requestState"], last["inputResponses"]["k"]["action"]) == ("s", "accept")
+    assert len(target.channels) == 2
+
+
+def test_without_repetition_a_connection_that_is_lost_between_two_rounds_is_an_error():
+    target, client = lose_between_rounds(retry=Retry(attempts=1))
     with client, pytest.raises(ConnectionLost, match="while thinking"):
         client.call_tool("x")
     assert len(target.channels) == 1

@@ -101,6 +101,10 @@ class HTTPChannel:
             call.detach()
 
     def _request(self, frame: Frame, call: PendingCall, exchange: Exchange) -> None:
+        if frame.resume_from:
+            call.request_sent = True
+            self._resumption.take_up(call, exchange, frame.resume_from)
+            return
         in_session = self._endpoint.carries_session(frame)
         with closing(self._endpoint.post(frame, exchange)) as reply:
             if not 200 <= reply.status < 300:
@@ -109,7 +113,7 @@ class HTTPChannel:
         if ended is None or call.settled:
             return
         if not self._endpoint.wire.resumable or not ended.last_id:
-            raise unanswered(call.method, self.peer, ended.junk) from ended.fault
+            raise unanswered(call.method, self.peer, ended) from ended.fault
         self._resumption.run(call, exchange, ended)
 
     def send(self, frame: Frame, deadline: Deadline) -> None:
@@ -143,20 +147,28 @@ class HTTPChannel:
         """End the session and close all connections."""
         if not self._closing.acquire(False):
             return
-        self._closed = True
-        stream = self._stream
-        if stream is not None:
-            stream.stop()
-        for exchange in list(self._live):
-            exchange.abort()
+        self._stop()
         try:
             if self._endpoint.in_session:
                 self._endpoint.delete(deadline.within(_DELETE_SECONDS))
         except Exception as error:
             logger.debug("The session of %s could not be ended: %s", self.peer, type(error).__name__)
         self._endpoint.close()
-        if stream is not None:
-            join_all(stream.threads, deadline)
+        if self._stream is not None:
+            join_all(self._stream.threads, deadline)
+
+    def discard(self) -> None:
+        """Close all connections. A session is left to the server, since ending it takes a request."""
+        if self._closing.acquire(False):
+            self._stop()
+            self._endpoint.close()
+
+    def _stop(self) -> None:
+        self._closed = True
+        if self._stream is not None:
+            self._stream.stop()
+        for exchange in list(self._live):
+            exchange.abort()
 
     def abandon(self) -> None:
         """In a forked child: drop the inherited connections, without a byte to the server."""
@@ -218,6 +230,8 @@ class ResponseReader:
             How it ended, unless the call is settled.
         """
         events = EventStream(iter(reply.read1, b""), self._limit)
+        take_id = call.on_event_id if call is not None else None
+        last_id = ""
         fault: Optional[Exception] = None
         junk = b""
         try:
@@ -227,6 +241,9 @@ class ResponseReader:
                 if call is not None and call.settled:
                     reply.release()
                     return None
+                if take_id is not None and events.last_id != last_id:
+                    last_id = events.last_id
+                    take_id(last_id)
         except MCPError:
             raise
         except FOREIGN as error:
@@ -250,11 +267,13 @@ class ResponseReader:
         self._inbound.receive(message, call)
         return True
 
-    def refuse(self, reply: Reply, call: PendingCall, exchange: Exchange, in_session: bool) -> NoReturn:
+    def refuse(
+        self, reply: Reply, call: PendingCall, exchange: Exchange, in_session: Optional[bool]
+    ) -> NoReturn:
         """Raise what a response with another status than 2xx means for a request.
 
         Args:
-            in_session: Whether the request carried a session id.
+            in_session: Whether the request carried a session id; ``None`` where there are none.
 
         Raises:
             RemoteError: The body is a JSON-RPC error for this request.

@@ -124,14 +124,16 @@ def status_error(
     """
     where = public_url(url)
     text = why or _one_line(body)
+    wait = retry_after(headers.get("retry-after"))
     return HTTPStatusError(
         f"{doing}: {where} answered {status}{': ' + text if text else ''}{f' ({hint})' if hint else ''}",
         status=status,
         headers=public_headers(headers),
         body_excerpt=body[:EXCERPT_LENGTH],
-        retry_after=retry_after(headers.get("retry-after")),
+        retry_after=wait,
         url=where,
-        request_sent=True,
+        # Whoever has no time, and says when there will be some, has not let the request in.
+        request_sent=not (status == 429 or (status == 503 and wait is not None)),
     )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Optional
 from ..._concurrency.deadline import Deadline
 from ..._concurrency.pending import PendingCall
 from ..._concurrency.threads import spawn
+from ..._protocol.recovery import resume_delay
 from ...errors import ConnectionLost, HTTPStatusError, MCPError
 from ...options import Retry
 from .._base import Inbound
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mcp_sync.transports.http")
 
-_MOST_FAILURES = 3
 # A stream that stood so long has not failed, even if it brought nothing: proxies cut idle ones.
 _LONG_ENOUGH = 10.0
 _TRY_AGAIN = (408, 425, 429)
@@ -57,17 +57,25 @@ class Resumption:
         """
         exchange.resumes = True
         failures = 0
-        while failures < self._retry.resume:
-            if self._wait(call, exchange, ended.retry):
+        while not ended.is_final:
+            delay = resume_delay(failures, ended.retry, self._retry)
+            if delay is None:
+                break
+            if self._wait(call, exchange, delay):
                 return
             outcome = self._attempt_again(call, exchange, ended)
             if outcome is None:
                 return
             failures = 0 if outcome.events else failures + 1
             ended = outcome
-            if ended.is_final:
-                break
-        raise unanswered(call.method, self._peer, ended.junk) from ended.fault
+        raise unanswered(call.method, self._peer, ended) from ended.fault
+
+    def take_up(self, call: PendingCall, exchange: Exchange, last_id: str) -> None:
+        """Take up the stream of an earlier call; see `run`."""
+        exchange.resumes = True
+        ended = self._attempt_again(call, exchange, Ended(last_id, None, 0, None))
+        if ended is not None:
+            self.run(call, exchange, ended)
 
     def _attempt_again(self, call: PendingCall, exchange: Exchange, ended: Ended) -> Optional[Ended]:
         try:
@@ -86,8 +94,7 @@ class Resumption:
         retry = ended.retry if outcome.retry is None else outcome.retry
         return outcome._replace(last_id=outcome.last_id or ended.last_id, retry=retry)
 
-    def _wait(self, call: PendingCall, exchange: Exchange, delay: Optional[int]) -> bool:
-        seconds = self._retry.backoff if delay is None else delay / 1000
+    def _wait(self, call: PendingCall, exchange: Exchange, seconds: float) -> bool:
         if call.wait(call.deadline.within(seconds)):
             return True
         if call.deadline.expired:
@@ -101,10 +108,11 @@ class Resumption:
             return self._reader.events(reply, exchange, call)
 
 
-def unanswered(method: str, peer: str, junk: bytes) -> ConnectionLost:
+def unanswered(method: str, peer: str, ended: Ended) -> ConnectionLost:
     """Say that a stream ended too early, and what it held instead of the answer."""
     text = f"{method}: the stream of {peer} ended without the answer"
-    text += f"; it held {junk.decode('utf-8', 'replace')!r}" if junk else ""
+    text += f"; it held {ended.junk.decode('utf-8', 'replace')!r}" if ended.junk else ""
+    text += f"; {ended.fault}" if isinstance(ended.fault, MCPError) else ""
     return ConnectionLost(text, request_sent=True)
 
 
@@ -123,7 +131,7 @@ class GetStream:
         endpoint: Where to ask.
         reader: Where events go.
         inbound: Where faults are reported. This and ``reader`` must not keep the client alive.
-        retry: How long to wait before a reconnection.
+        retry: How often in a row it may fail, and how long to wait before a reconnection.
         connect: Seconds until a connection has to stand.
 
     Attributes:
@@ -190,9 +198,10 @@ class GetStream:
                 failures += 1
             if self._stopped.is_set():
                 return
-            if failures >= _MOST_FAILURES:
+            seconds = resume_delay(failures, delay, self._retry)
+            if seconds is None:
                 raise ConnectionLost(f"GET: the stream of {self._peer} does not stay open") from fault
-            if self._stopped.wait(self._retry.backoff if delay is None else delay / 1000):
+            if self._stopped.wait(seconds):
                 return
 
     def _read(self) -> Ended:

@@ -1,0 +1,128 @@
+"""Whether a request is sent again after a failure, and when a broken stream is taken up."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcp_sync._protocol.methods import CALL_TOOL, INITIALIZE, LIST_TOOLS, METHODS, spec_of
+from mcp_sync._protocol.recovery import Again, after_failure, resume_delay
+from mcp_sync.errors import (
+    CallTimeout,
+    ConnectFailed,
+    ConnectionLost,
+    HTTPStatusError,
+    InvalidMessage,
+    SessionExpired,
+)
+from mcp_sync.options import Retry
+
+RETRY = Retry()
+
+
+def status(number, retry_after=None):
+    return HTTPStatusError("refused", status=number, retry_after=retry_after)
+
+
+def decide(*failures, spec=CALL_TOOL, retry=RETRY, left=100.0, reopens=True, shared=False, chance=0.5):
+    return after_failure(failures, spec, retry, left, reopens=reopens, shared=shared, chance=chance)
+
+
+EXPIRED = SessionExpired("unknown session", request_sent=False)
+LOST = ConnectionLost("broke", request_sent=True)
+UNSENT = ConnectionLost("gone before", request_sent=False)
+
+
+@pytest.mark.parametrize(
+    ("error", "tool", "listing"),
+    [
+        (status(429), Again(1.0), Again(1.0)),
+        (status(429, 7.0), Again(7.0), Again(7.0)),
+        (status(429, 0.0), Again(0.0), Again(0.0)),
+        (status(503, 7.0), Again(7.0), Again(7.0)),
+        (status(503), None, Again(1.0)),
+        (status(502), None, Again(1.0)),
+        (status(504), None, Again(1.0)),
+        (status(500), None, None),
+        (status(500, 1.0), None, None),
+        (status(401), None, None),
+        (status(403), None, None),
+        (status(404), None, None),
+        (LOST, None, Again(1.0)),
+        (ConnectionLost("who knows"), None, Again(1.0)),
+        (UNSENT, Again(anew=True), Again(anew=True)),
+        (ConnectFailed("refused"), None, None),
+        (CallTimeout("late", request_sent=False), None, None),
+        (InvalidMessage("rubbish"), None, None),
+        (EXPIRED, Again(anew=True), Again(anew=True)),
+        (SessionExpired("unknown", request_sent=True), None, None),
+    ],
+)
+def test_what_follows_a_failure(error, tool, listing):
+    assert decide(error) == tool
+    assert decide(error, spec=LIST_TOOLS) == listing
+
+
+def test_only_what_changes_nothing_may_be_sent_twice():
+    changing = {spec.method for spec in METHODS.values() if not spec.idempotent}
+    assert changing == {"initialize", "tools/call", "subscriptions/listen"}
+    assert not spec_of("vendor/unknown").idempotent
+
+
+def test_a_wait_that_is_too_long_is_the_callers():
+    assert decide(status(429, 30.0)) == Again(30.0)
+    assert decide(status(429, 30.1)) is None
+    assert decide(status(429, 86400.0)) is None
+    assert decide(status(429, 86400.0), retry=Retry(longest_wait=100_000), left=None) == Again(86400.0)
+
+
+def test_nothing_waits_beyond_the_time_of_the_call():
+    assert decide(status(429, 5.0), left=5.1) == Again(5.0)
+    assert decide(status(429, 5.0), left=5.0) is None
+    assert decide(status(429, 5.0), left=None) == Again(5.0)
+    assert decide(LOST, spec=LIST_TOOLS, left=0.5) is None
+
+
+def test_attempts_are_counted():
+    assert decide(status(429, 1.0), status(429, 1.0)) == Again(1.0)
+    assert decide(status(429, 1.0), status(429, 1.0), status(429, 1.0)) is None
+    assert decide(status(429, 1.0), retry=Retry(attempts=1)) is None
+    assert decide(UNSENT, retry=Retry(attempts=1)) is None
+
+
+def test_the_wait_doubles_and_is_spread():
+    assert decide(status(429), status(429)) == Again(2.0)
+    assert decide(status(429), status(429), chance=0.0) == Again(1.0)
+    assert decide(status(429), status(429), chance=1.0) == Again(3.0)
+    assert decide(status(429), retry=Retry(backoff=0.1)) == Again(0.1)
+
+
+def test_an_expired_session_is_replaced_once_whatever_else_fails():
+    assert decide(EXPIRED, EXPIRED) is None
+    assert decide(EXPIRED, status(429, 1.0), EXPIRED) is None
+    assert decide(status(429, 1.0), status(429, 1.0), EXPIRED) == Again(anew=True)
+    assert decide(EXPIRED, retry=Retry(attempts=1)) == Again(anew=True)
+
+
+def test_who_may_not_reopen_does_not():
+    assert decide(EXPIRED, reopens=False) is None
+    assert decide(UNSENT, reopens=False) is None
+    assert decide(status(429, 1.0), reopens=False) == Again(1.0)
+
+
+def test_calls_on_a_shared_connection_that_breaks_fail_with_it():
+    assert decide(LOST, spec=LIST_TOOLS, shared=True) is None
+    assert decide(UNSENT, shared=True) == Again(anew=True)
+
+
+def test_the_handshake_waits_only_where_the_server_says_so():
+    assert decide(status(503, 1.0), spec=INITIALIZE) == Again(1.0)
+    assert decide(status(502), spec=INITIALIZE) is None
+    assert decide(LOST, spec=INITIALIZE) is None
+
+
+def test_a_broken_stream_is_taken_up_after_the_time_that_the_server_asked_for():
+    assert resume_delay(0, 250, RETRY) == 0.25
+    assert resume_delay(0, 0, RETRY) == 0.0
+    assert resume_delay(2, None, RETRY) == 1.0
+    assert resume_delay(3, 250, RETRY) is None
+    assert resume_delay(0, 250, Retry(resume=0)) is None
