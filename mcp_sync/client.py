@@ -32,13 +32,13 @@ class Client(ClientSession):
     share it. Everything else is documented at `ClientSession`.
 
     Args:
-        target: A URL (``http://``, ``https://``), a command with its arguments as a list, or a target
-            of `mcp_sync.transports`.
+        target: A URL (``http://``, ``https://``, ``ws://``, ``wss://``), a command with its arguments as a
+            list, or a target of `mcp_sync.transports`.
         auth: A ``requests`` auth object (with a URL only).
         headers: HTTP headers for every request (with a URL only).
-        session: A ``requests.Session`` to use as it is (with a URL only).
-        session_id: Take up a legacy HTTP session instead of opening one (with a URL only); ``mode`` must
-            be a revision with a handshake then.
+        session: A ``requests.Session`` to use as it is (with an HTTP URL only).
+        session_id: Take up a legacy HTTP session instead of opening one (with an HTTP URL only);
+            ``mode`` must be a revision with a handshake then.
         mode: ``"auto"`` asks the server for the stateless revision first and falls back to the
             handshake; ``"legacy"`` goes for the handshake at once; a version string pins the revision.
 
@@ -131,7 +131,11 @@ def make_target(target: Any, http: Mapping[str, Any]) -> Target:
     """
     if isinstance(target, str):
         if target.lower().startswith(("http://", "https://")):
-            return transports.StreamableHTTP(target, **http)
+            from .transports._url import ServerURL
+
+            return ServerURL(target, **http)
+        if target.lower().startswith(("ws://", "wss://")):
+            return _websocket(target, http)
     elif http:
         raise UsageError(f"{', '.join(http)} belong to a URL; with a target, set them there")
     elif _is_command(target):
@@ -144,6 +148,13 @@ def make_target(target: Any, http: Mapping[str, Any]) -> Target:
         'a target is a URL ("https://host/mcp"), a command as a list (["python", "server.py"]) or an object '
         f"of mcp_sync.transports, not {target!r}"
     )
+
+
+def _websocket(url: str, options: Mapping[str, Any]) -> Target:
+    for name in ("session", "session_id"):
+        if name in options:
+            raise UsageError(f"{name} belongs to an HTTP URL, and means nothing to a WebSocket")
+    return transports.WebSocket(url, **options)
 
 
 def _is_command(target: Any) -> bool:

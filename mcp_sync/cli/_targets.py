@@ -11,13 +11,15 @@ from typing import Any, Callable, Optional, Union
 
 import click
 
-from .. import CallTimeout, Client, Stdio, StreamableHTTP
+from .. import CallTimeout, Client, Stdio, StreamableHTTP, WebSocket
 from .._protocol.negotiation import AUTO, LEGACY
 from .._protocol.versions import TRAITS
 from ..handlers import ElicitationCallback
 
-Target = Union[Stdio, StreamableHTTP]
+Target = Union[Stdio, StreamableHTTP, WebSocket]
 MODES = (AUTO, LEGACY, *TRAITS)
+
+_WEBSOCKET = ("ws://", "wss://")
 
 # How far from its end a budget counts as spent: steps are given whole milliseconds.
 _MARGIN = 0.05
@@ -157,16 +159,17 @@ def split_target(
     return _url_target(words[0], headers), list(words[1:])
 
 
-def _url_target(word: str, headers: Sequence[str]) -> StreamableHTTP:
+def _url_target(word: str, headers: Sequence[str]) -> Union[StreamableHTTP, WebSocket]:
     if not _is_url(word):
         raise click.UsageError(
-            f"{word!r} is no http:// or https:// URL; a server that is to be started goes behind --"
+            f"{word!r} is no URL (http, https, ws, wss); a server that is to be started goes behind --"
         )
-    return StreamableHTTP(word, headers=dict(map(_header, headers)) or None)
+    kind = WebSocket if word.lower().startswith(_WEBSOCKET) else StreamableHTTP
+    return kind(word, headers=dict(map(_header, headers)) or None)
 
 
 def _is_url(word: str) -> bool:
-    return word.lower().startswith(("http://", "https://"))
+    return word.lower().startswith(("http://", "https://", *_WEBSOCKET))
 
 
 def _header(text: str) -> tuple[str, str]:

@@ -58,11 +58,12 @@ class Intake:
         try:
             value = decode(message)
         except InvalidMessage as error:
-            self._skip(message, error)
+            self.skip(message, error)
         else:
             self._inbound.receive(value)
 
-    def _skip(self, message: bytes, error: InvalidMessage) -> None:
+    def skip(self, message: bytes, error: InvalidMessage) -> None:
+        """Note and report a message that is none."""
         excerpt = message[: _EXCERPT + 1].decode("utf-8", "replace").strip()
         if len(excerpt) > _EXCERPT:
             excerpt = f"{excerpt[:_EXCERPT]}..."
