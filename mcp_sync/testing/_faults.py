@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Optional
+from typing import Optional, Union
 
 STEPS = ("request", "answer", "head", "result", "body", "end")
 
@@ -162,17 +162,20 @@ class FaultPlan:
 
     @classmethod
     def seeded(
-        cls, seed: int, faults: Sequence[Fault], rate: float = 0.2, methods: Iterable[str] = ("tools/call",)
+        cls, seed: Union[int, str], faults: Sequence[Fault], rates: Optional[Mapping[str, float]] = None
     ) -> FaultPlan:
-        """Draw the faults by chance, for one seed always the same ones in the same order of each method.
+        """Draw the faults by chance: for one seed always the same ones in the same order of each method.
 
         Args:
             seed: What the chance starts from.
-            faults: What may happen.
-            rate: The share of messages that meet a fault, from 0 to 1.
-            methods: The methods that may meet one.
+            faults: What may happen, each as likely as the others.
+            rates: By method, the share of its messages that meet a fault, from 0 to 1; default: one call
+                of a tool in five.
         """
-        return cls({method: _drawn(f"{seed} {method}", tuple(faults), rate) for method in methods})
+        rates = {"tools/call": 0.2} if rates is None else rates
+        return cls(
+            {method: _drawn(f"{seed} {method}", tuple(faults), rate) for method, rate in rates.items()}
+        )
 
     def meet(self, method: str) -> Optional[Fault]:
         """Return the fault of the next message of a method, ``None`` for none."""

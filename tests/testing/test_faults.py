@@ -293,7 +293,7 @@ def test_a_plan_goes_by_method_and_then_lets_everything_pass():
 
 def test_a_seed_draws_the_same_faults_again():
     faults = [Fault.drop(), Fault.reset("head"), Fault.noise()]
-    first, second = (FaultPlan.seeded(7, faults, rate=0.5) for _ in range(2))
+    first, second = (FaultPlan.seeded(7, faults, {"tools/call": 0.5}) for _ in range(2))
     drawn = [first.meet("tools/call") for _ in range(200)]
     assert drawn == [second.meet("tools/call") for _ in range(200)]
     assert 60 < sum(fault is not None for fault in drawn) < 140

@@ -1,0 +1,1 @@
+"""Calls to servers that fail in every way."""
