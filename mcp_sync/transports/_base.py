@@ -107,6 +107,13 @@ class Channel(Protocol):
         failed all calls before, which wakes the threads that read for them.
         """
 
+    def discard(self) -> None:
+        """End it without waiting for anybody: for finalisers.
+
+        From any thread, in any state, also after `close`. What needs time (a server that writes down its
+        state) still gets it, where the channel has a thread to see to that.
+        """
+
     def abandon(self) -> None:
         """In a forked child: drop what was inherited, without a byte to the peer and without a lock."""
 

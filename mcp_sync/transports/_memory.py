@@ -165,6 +165,10 @@ class MemoryChannel:
                 params = {"requestId": request_id, "reason": "the client was closed"}
                 self._tell({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
 
+    def discard(self) -> None:
+        """Part from the server without running any of its code."""
+        self._inbound = None
+
     def deliver(self, message: dict[str, Any], call: Optional[PendingCall]) -> None:
         """Pass on what the server sent by itself; nobody is there to take it after `close`."""
         inbound = self._inbound

@@ -222,6 +222,22 @@ def test_whatever_the_server_says_to_delete_close_is_quiet(session: Any, status:
     assert caplog.records == []
 
 
+def test_a_discarded_channel_closes_its_connections_without_a_word(session: Any) -> None:
+    closed = threading.Event()
+
+    def script(turn: Turn) -> None:
+        opening(turn)
+        if turn.wait_for_close():
+            closed.set()
+
+    client = session(script, wire=LEGACY)
+    client.call("initialize")
+    client.channel.discard()
+    assert closed.wait(PATIENCE)
+    client.channel.close(Deadline(PATIENCE))
+    assert [turn.method for turn in client.server.turns] == ["POST"]
+
+
 def test_a_server_that_does_not_answer_delete_delays_close_little(session: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr("mcp_sync.transports._http.channel._DELETE_SECONDS", 0.1)
     over = threading.Event()

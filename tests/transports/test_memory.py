@@ -254,9 +254,10 @@ def test_closing_cancels_what_is_inside_the_server() -> None:
     assert messages[1]["params"]["requestId"] == 1
 
 
-def test_a_closed_channel_carries_nothing() -> None:
+@pytest.mark.parametrize("end", [lambda channel: channel.close(Deadline(1)), MemoryChannel.discard])
+def test_a_closed_channel_carries_nothing(end: Callable[[MemoryChannel], None]) -> None:
     channel, _ = opened(answer)
-    channel.close(Deadline(1))
+    end(channel)
     request, call = begin()
     with pytest.raises(ConnectionLost) as caught:
         channel.request(request, call)

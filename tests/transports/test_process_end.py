@@ -17,7 +17,9 @@ from pathlib import Path
 import pytest
 from stdio_support import PATIENCE, SLACK, Recorder, Running, is_gone, lives, poll, running, script, settings
 
+from mcp_sync import Client
 from mcp_sync._concurrency.deadline import Deadline
+from mcp_sync.options import Timeouts
 from mcp_sync.transports._stdio import process
 from mcp_sync.transports._stdio.target import Stdio
 
@@ -253,6 +255,62 @@ def test_a_server_whose_channel_is_forgotten_is_ended():
     for thread in threads:
         thread.join(5)
         assert not thread.is_alive()
+
+
+SAY_PID = """
+answer(receive(), {"pid": os.getpid()})
+"""
+IGNORANT = """
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+"""
+TOOL = """
+info = {"name": "x", "version": "1"}
+answer(receive(), {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": info})
+receive()
+answer(receive(), {"content": [], "structuredContent": {"pid": os.getpid()}})
+"""
+FLUSH = """
+signal.signal(signal.SIGTERM, lambda *_: os._exit(1))
+stdin.read()
+raw(b"x" * 300_000 + b"\\n")
+os.write(2, b"x" * 300_000)
+time.sleep(0.3)
+open({done!r}, "w").close()
+"""
+
+
+def test_the_server_of_a_discarded_channel_gets_the_time_to_finish(tmp_path):
+    done = tmp_path / "done"
+    with running(SAY_PID + FLUSH.format(done=str(done))) as server:
+        pid = server.call("initialize")["pid"]
+        server.channel.discard()
+        # Nobody has waited.
+        assert lives(pid)
+        assert is_gone(pid)
+        assert done.exists()
+        assert server.inbound.losses == []
+        for thread in server.channel._server.threads:
+            thread.join(5)
+            assert not thread.is_alive()
+
+
+def test_the_server_of_a_forgotten_client_gets_the_time_to_finish(tmp_path):
+    done = tmp_path / "done"
+    client = Client(script(TOOL + FLUSH.format(done=str(done))), mode="legacy").open()
+    pid = client.call_tool("pid").structured_content["pid"]
+    del client
+    gc.collect()
+    assert is_gone(pid)
+    assert done.exists()
+
+
+def test_a_stubborn_server_of_a_forgotten_client_is_killed_within_the_bound():
+    command = script(IGNORANT + TOOL + "while True: time.sleep(60)")
+    client = Client(command, mode="legacy", timeouts=Timeouts(close=1)).open()
+    pid = client.call_tool("pid").structured_content["pid"]
+    del client
+    gc.collect()
+    assert is_gone(pid, 1 + SLACK)
 
 
 def _command(code):

@@ -84,8 +84,8 @@ class StdioChannel:
         env = child_environment(target.env, target.inherit_env)
         process = ServerProcess((target.command, *target.args), env, target.cwd)
         self._server = self._serve(process, Intake(inbound, self.peer, logger))
-        # The readers end the process then; whoever collects the garbage waits for nothing.
-        self._finalizer = weakref.finalize(self, process.wake.set)
+        # The reading thread ends the process then; whoever collects the garbage waits for nothing.
+        self._finalizer = weakref.finalize(self, process.stdout_wake.set)
         self._finalizer.atexit = False
         if self._closed:
             self.close(deadline)
@@ -100,11 +100,12 @@ class StdioChannel:
             threads.append(spawn(name, "reader", reader.run, weakref.ref(intake)))
         except RuntimeError as error:
             process.end(Deadline(_UNDO), grace=False)
-            process.wake.set()
             process.stdout.close()
+            process.stdout_wake.close()
+            process.stderr_wake.set()
             if not threads or join_all(threads, Deadline(_UNDO)):
                 process.stderr.close()
-                process.wake.close()
+                process.stderr_wake.close()
             raise ConnectFailed(f"there is no thread to be had for {self.peer}: {error}") from error
         return _Server(process, intake, Outlet(process.stdin, self.peer), reader, tuple(threads))
 
@@ -148,7 +149,7 @@ class StdioChannel:
             time.sleep(_LOOK_FOR_CAUSE)
         if not self._closed and intake.error is None:
             intake.lose(ConnectionLost(f"{self.peer} takes no more input: {error.strerror}"))
-            server.process.wake.set()
+            server.process.stdout_wake.set()
         if call is None or not call.settled:
             raise ConnectionLost(
                 f"{self.peer} is closed" if intake.error is None else str(intake.error),
@@ -164,9 +165,17 @@ class StdioChannel:
         if server is None:
             return
         server.process.end(deadline)
-        server.process.wake.set()
+        server.process.stdout_wake.set()
+        server.process.stderr_wake.set()
         if join_all(server.threads, deadline):
             self._finalizer.detach()
+
+    def discard(self) -> None:
+        """Have the reading thread end the process, with the usual grace. (On Windows: at its next word.)"""
+        self._closed = True
+        if self._server is not None:
+            self._server.process.ending = True
+            self._server.process.stdout_wake.set()
 
     def abandon(self) -> None:
         """In a forked child: close the copies of the pipes."""
@@ -255,18 +264,20 @@ class StdoutReader:
                 self._pump(intake)
             except Exception:
                 logger.exception("The output of %s cannot be read any more", self._peer)
-            # The turn is kept: nobody may look at a descriptor that is closed.
-            process.stdout.close()
             receiver = intake()
             if receiver is not None and not process.ending:
                 receiver.lose(self._loss(receiver.skipped))
             del receiver
         finally:
-            process.end(Deadline(self._close_seconds), grace=not self._lines.overflown)
-            process.wake.set()
+            grace = not self._lines.overflown
+            process.end(Deadline(self._close_seconds), grace, self._drop_output)
+            # The turn is kept: nobody may look at a descriptor that is closed.
+            process.stdout.close()
+            process.stdout_wake.close()
+            process.stderr_wake.set()
             self._stderr_thread.join(_AWAIT_LAST_READER)
             if not self._stderr_thread.is_alive():
-                process.wake.close()
+                process.stderr_wake.close()
 
     def _pump(self, intake: weakref.ref[Intake]) -> None:
         def deliver(line: bytes) -> None:
@@ -325,6 +336,12 @@ class StdoutReader:
             line = lines.head()
 
     # --- at the end ------------------------------------------------------------------------------
+
+    def _drop_output(self, seconds: float) -> None:
+        """Sleep, unless there is something to read: a server that cannot write it could not end."""
+        stdout = self._process.stdout
+        if not CAN_POLL or stdout.wait(0.0) is not BYTES or not stdout.read():
+            time.sleep(seconds)
 
     def _loss(self, skipped: list[str]) -> MCPError:
         if self._lines.overflown:

@@ -14,13 +14,14 @@ from .pipes import Wake
 
 
 class Launched(NamedTuple):
-    """A process that was started, our ends of its standard streams, and what wakes their readers."""
+    """A process that was started, our ends of its standard streams, and what wakes the readers of two."""
 
     popen: subprocess.Popen[bytes]
     stdin: int
     stdout: int
     stderr: int
-    wake: Wake
+    stdout_wake: Wake
+    stderr_wake: Wake
 
 
 def launch(command: Sequence[str], env: Mapping[str, str], cwd: Optional[str]) -> Launched:
@@ -34,8 +35,9 @@ def launch(command: Sequence[str], env: Mapping[str, str], cwd: Optional[str]) -
         raise _not_found(command[0], env)
     with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
         try:
-            wake = Wake()
-            ours.callback(wake.close)
+            wakes = Wake(), Wake()
+            for wake in wakes:
+                ours.callback(wake.close)
             stdin_read, stdin = _pipe(theirs, ours)
             stdout, stdout_write = _pipe(ours, theirs)
             stderr, stderr_write = _pipe(ours, theirs)
@@ -52,7 +54,7 @@ def launch(command: Sequence[str], env: Mapping[str, str], cwd: Optional[str]) -
         except (OSError, ValueError) as error:
             raise _start_failed(error, command[0], env, cwd) from error
         ours.pop_all()
-    return Launched(popen, stdin, stdout, stderr, wake)
+    return Launched(popen, stdin, stdout, stderr, *wakes)
 
 
 def _pipe(reader: contextlib.ExitStack, writer: contextlib.ExitStack) -> tuple[int, int]:

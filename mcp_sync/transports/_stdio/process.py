@@ -43,7 +43,7 @@ class ServerProcess:
         owner: The id of the process that has started it.
         pid: Its process id, which is also that of its group.
         stdin, stdout, stderr: Our ends of its pipes. The readers belong to the threads that read.
-        wake: Ends the reading of both pipes.
+        stdout_wake, stderr_wake: End the reading of these pipes.
         ending: Whether `end` was called, so that its exit is no surprise.
     """
 
@@ -51,12 +51,14 @@ class ServerProcess:
         self.ending = False
         self._alone = False
         self.owner = os.getpid()
-        self._popen, stdin, stdout, stderr, self.wake = launch(command, env, cwd)
+        launched = launch(command, env, cwd)
+        self._popen = launched.popen
         self.pid = self._popen.pid
         _running.add(self)
-        self.stdin = PipeWriter(stdin)
-        self.stdout = PipeReader(stdout, self.wake, _pidfd(self.pid), self.has_exited)
-        self.stderr = PipeReader(stderr, self.wake)
+        self.stdout_wake, self.stderr_wake = launched.stdout_wake, launched.stderr_wake
+        self.stdin = PipeWriter(launched.stdin)
+        self.stdout = PipeReader(launched.stdout, self.stdout_wake, _pidfd(self.pid), self.has_exited)
+        self.stderr = PipeReader(launched.stderr, self.stderr_wake)
 
     @property
     def returncode(self) -> Optional[int]:
@@ -74,7 +76,9 @@ class ServerProcess:
         except subprocess.TimeoutExpired:
             return None
 
-    def end(self, deadline: Deadline, grace: bool = True) -> None:
+    def end(
+        self, deadline: Deadline, grace: bool = True, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
         """End it and its group: by the end of its input, then SIGTERM, then SIGKILL. Returns by the deadline.
 
         From any thread, more than once. Standard output should be read meanwhile: a server that still
@@ -83,8 +87,9 @@ class ServerProcess:
         Args:
             deadline: By when; 5 s where it has no bound.
             grace: Whether to wait for it to end by itself.
+            sleep: Called with a few milliseconds, again and again, while it is waited for.
         """
-        _end([self], deadline, grace)
+        _end([self], deadline, grace, sleep)
 
     def is_gone(self) -> bool:
         """Look whether the process and its whole group have ended."""
@@ -114,7 +119,8 @@ class ServerProcess:
         self._alone = True
         if self._popen.returncode is None:
             self._popen.returncode = 0  # or it would be waited for and warned about when it is deleted
-        self.wake.abandon()
+        self.stdout_wake.abandon()
+        self.stderr_wake.abandon()
         self.stdin.abandon()
         self.stdout.close()
         self.stderr.close()
@@ -129,7 +135,12 @@ def _pidfd(pid: int) -> int:
     return -1
 
 
-def _end(processes: list[ServerProcess], deadline: Deadline, grace: bool = True) -> None:
+def _end(
+    processes: list[ServerProcess],
+    deadline: Deadline,
+    grace: bool = True,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
     # A forked child knows the servers of its parent, which are not its to end.
     processes = [process for process in processes if process.owner == os.getpid()]
     left = deadline.remaining()
@@ -138,7 +149,7 @@ def _end(processes: list[ServerProcess], deadline: Deadline, grace: bool = True)
         process.ending = True
         process.stdin.close()
     if grace:
-        _await(processes, budget * _SHARE_END_OF_INPUT, ServerProcess.has_exited)
+        _await(processes, budget * _SHARE_END_OF_INPUT, ServerProcess.has_exited, sleep)
     for number, seconds in (
         (signal.SIGTERM, budget * _SHARE_TERMINATE),
         (getattr(signal, "SIGKILL", signal.SIGTERM), max(budget * _SHARE_KILL, _BURIAL)),
@@ -146,13 +157,16 @@ def _end(processes: list[ServerProcess], deadline: Deadline, grace: bool = True)
         processes = [process for process in processes if not process.is_gone()]
         for process in processes:
             process.signal(number)
-        processes = _await(processes, seconds, ServerProcess.is_gone)
+        processes = _await(processes, seconds, ServerProcess.is_gone, sleep)
     for process in processes:
         process.stdin.close()
 
 
 def _await(
-    processes: list[ServerProcess], seconds: float, done: Callable[[ServerProcess], bool]
+    processes: list[ServerProcess],
+    seconds: float,
+    done: Callable[[ServerProcess], bool],
+    sleep: Callable[[float], None],
 ) -> list[ServerProcess]:
     """Wait until all are done; return those that are not."""
     until = time.monotonic() + seconds
@@ -161,7 +175,7 @@ def _await(
         processes = [process for process in processes if not done(process)]
         if not processes or time.monotonic() >= until:
             return processes
-        time.sleep(min(pause, max(0.0, until - time.monotonic())))
+        sleep(min(pause, max(0.0, until - time.monotonic())))
         pause = min(pause * 2, 0.02)
 
 
