@@ -57,7 +57,17 @@ if TYPE_CHECKING:
     from .handlers import CallbackContext, progress
     from .options import UNSET, Limits, Retry, Timeouts
     from .session import ClientSession
-    from .transports import InMemory, Stdio, StreamableHTTP, stdio_client, streamablehttp_client
+    from .transports import (
+        InMemory,
+        LegacySSE,
+        Stdio,
+        StreamableHTTP,
+        WebSocket,
+        sse_client,
+        stdio_client,
+        streamablehttp_client,
+        websocket_client,
+    )
 
 __all__ = [
     "UNSET",
@@ -82,6 +92,7 @@ __all__ = [
     "InvalidParams",
     "InvalidRequest",
     "InvalidResult",
+    "LegacySSE",
     "Limits",
     "MCPError",
     "MessageTooLarge",
@@ -104,14 +115,17 @@ __all__ = [
     "UnsupportedProtocolVersion",
     "UrlElicitationRequired",
     "UsageError",
+    "WebSocket",
     "__version__",
     "errors",
     "progress",
+    "sse_client",
     "stdio_client",
     "streamablehttp_client",
     "testing",
     "transports",
     "types",
+    "websocket_client",
 ]
 
 _SUBMODULES = ("errors", "testing", "transports", "types")
@@ -126,10 +140,14 @@ _HOMES = {
     "Retry": "options",
     "Timeouts": "options",
     "InMemory": "transports",
+    "LegacySSE": "transports",
     "Stdio": "transports",
     "StreamableHTTP": "transports",
+    "WebSocket": "transports",
+    "sse_client": "transports",
     "stdio_client": "transports",
     "streamablehttp_client": "transports",
+    "websocket_client": "transports",
 }
 
 

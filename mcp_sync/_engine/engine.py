@@ -220,7 +220,13 @@ class Engine:
         self._drop(self._spent())
         deadline = Deadline(timeouts.open)
         opener = Opener(
-            self._connect, plan.identity, plan.listening, timeouts, plan.settings.retry, deadline, self._connect_older
+            self._connect,
+            plan.identity,
+            plan.listening,
+            timeouts,
+            plan.settings.retry,
+            deadline,
+            self._connect_older,
         )
         identity = plan.target.identity()
         known = identity in _known_legacy or getattr(plan.target, "handshake_first", False)

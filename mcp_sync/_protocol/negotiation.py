@@ -128,7 +128,7 @@ def negotiate(
     Args:
         mode: ``"auto"``, ``"legacy"`` or a revision.
         known_legacy: Whether an earlier connection found a handshake server here.
-        falls_back: Whether there is an older transport to fall back to (`FallBack`); not for a pinned revision.
+        falls_back: Whether there is an older transport to fall back to; it is none of a pinned revision.
         known_older: Whether an earlier connection had to.
     """
     if mode in MODERN_VERSIONS:

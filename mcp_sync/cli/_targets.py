@@ -15,6 +15,7 @@ from .. import CallTimeout, Client, Stdio, StreamableHTTP, WebSocket
 from .._protocol.negotiation import AUTO, LEGACY
 from .._protocol.versions import TRAITS
 from ..handlers import ElicitationCallback
+from ..transports._url import ServerURL
 
 Target = Union[Stdio, StreamableHTTP, WebSocket]
 MODES = (AUTO, LEGACY, *TRAITS)
@@ -164,7 +165,7 @@ def _url_target(word: str, headers: Sequence[str]) -> Union[StreamableHTTP, WebS
         raise click.UsageError(
             f"{word!r} is no URL (http, https, ws, wss); a server that is to be started goes behind --"
         )
-    kind = WebSocket if word.lower().startswith(_WEBSOCKET) else StreamableHTTP
+    kind = WebSocket if word.lower().startswith(_WEBSOCKET) else ServerURL
     return kind(word, headers=dict(map(_header, headers)) or None)
 
 

@@ -67,10 +67,28 @@ def streamablehttp_client(url: str, **options: Any) -> Iterator[OpenedTransport]
 
 
 @contextmanager
+def sse_client(url: str, **options: Any) -> Iterator[OpenedTransport]:
+    """Open HTTP with SSE, the transport of revision 2024-11-05, with the arguments of `LegacySSE`."""
+    from ._legacy_sse.target import LegacySSE
+
+    with _opened(LegacySSE(url, **options)) as transport:
+        yield transport
+
+
+@contextmanager
 def stdio_client(command: Any, *arguments: Any, **options: Any) -> Iterator[OpenedTransport]:
     """Open a server process, with the arguments of `Stdio`, or a `Stdio` itself."""
     from ._stdio.target import Stdio
 
     target = command if isinstance(command, Stdio) else Stdio(command, *arguments, **options)
     with _opened(target) as transport:
+        yield transport
+
+
+@contextmanager
+def websocket_client(url: str, **options: Any) -> Iterator[OpenedTransport]:
+    """Open a WebSocket, with the arguments of `WebSocket`."""
+    from ._websocket.target import WebSocket
+
+    with _opened(WebSocket(url, **options)) as transport:
         yield transport
