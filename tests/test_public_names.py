@@ -39,6 +39,7 @@ PROMISED = [
     "NegotiationFailed", "InputRoundsExceeded", "RemoteError", "MethodNotFound", "InvalidParams",
     "InternalError", "HeaderMismatch", "UnsupportedProtocolVersion", "MissingClientCapability",
     "UrlElicitationRequired", "ResourceNotFound", "InputRequired", "ToolFailed", "OutputInvalid", "AuthError",
+    "WebSocket", "websocket_client", "LegacySSE", "sse_client",
 ]
 # fmt: on
 
