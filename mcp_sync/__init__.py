@@ -154,9 +154,12 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name in _SUBMODULES:
-        return importlib.import_module(f".{name}", __name__)
-    value = getattr(importlib.import_module(f".{_HOMES.get(name, 'errors')}", __name__), name)
+    from ._concurrency.fork import hold_off
+
+    with hold_off():
+        if name in _SUBMODULES:
+            return importlib.import_module(f".{name}", __name__)
+        value = getattr(importlib.import_module(f".{_HOMES.get(name, 'errors')}", __name__), name)
     globals()[name] = value
     return value
 

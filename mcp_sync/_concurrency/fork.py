@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
+import time
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 logger = logging.getLogger("mcp_sync.threads")
@@ -17,6 +21,13 @@ class ForkAware(Protocol):
         """Drop what was inherited, without a byte to the peer. Must not take an inherited lock."""
 
 
+# How long a fork waits for what other threads have begun, in seconds, and how often it looks.
+_PATIENCE = 5.0
+_LOOK = 0.001
+
+# The threads that must not be missing in a child right now. Single operations only, so it needs no lock.
+_busy: list[int] = []
+
 _objects: weakref.WeakSet[ForkAware] = weakref.WeakSet()
 
 
@@ -25,7 +36,30 @@ def watch(item: ForkAware) -> None:
     _objects.add(item)
 
 
+@contextmanager
+def hold_off() -> Iterator[None]:
+    """Have forks by other threads wait, a few seconds at most, until the block has ended.
+
+    For the import of a module and the building of a model: each has a lock of its own, which would stay
+    locked in a child where the thread that holds it does not exist.
+    """
+    thread = threading.get_ident()
+    _busy.append(thread)
+    try:
+        yield
+    finally:
+        _busy.remove(thread)
+
+
+def _before_fork() -> None:
+    until = time.monotonic() + _PATIENCE
+    # Its own work the forking thread goes on with after the fork, in the child too.
+    while any(thread != threading.get_ident() for thread in list(_busy)) and time.monotonic() < until:
+        time.sleep(_LOOK)
+
+
 def _after_fork_in_child() -> None:
+    _busy[:] = [thread for thread in _busy if thread == threading.get_ident()]
     for item in list(_objects):
         try:
             item.after_fork_in_child()
@@ -35,4 +69,4 @@ def _after_fork_in_child() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+    os.register_at_fork(before=_before_fork, after_in_child=_after_fork_in_child)

@@ -13,6 +13,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from mcp_sync._concurrency.fork import hold_off
+
 if TYPE_CHECKING:
     from mcp_sync.types._base import WireModel as WireModel
     from mcp_sync.types.capabilities import *
@@ -165,7 +167,8 @@ def __getattr__(name: str) -> Any:
     submodule = _HOME.get(name)
     if submodule is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{submodule}"), name)
+    with hold_off():
+        value = getattr(import_module(f"{__name__}.{submodule}"), name)
     globals()[name] = value
     return value
 

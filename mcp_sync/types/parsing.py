@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pydantic import ValidationError
 
+from mcp_sync._concurrency.fork import hold_off
 from mcp_sync.types._base import WireModel
 from mcp_sync.types._lenient import first_problem
 from mcp_sync.types.messages import UnknownNotification, UnknownRequest
@@ -90,5 +91,6 @@ def _parse(message: dict[str, Any], table: dict[str, tuple[str, str]], unknown: 
 
 @cache
 def _load(submodule: str, name: str) -> type[WireModel]:
-    model: type[WireModel] = getattr(import_module(f"mcp_sync.types.{submodule}"), name)
+    with hold_off():
+        model: type[WireModel] = getattr(import_module(f"mcp_sync.types.{submodule}"), name)
     return model

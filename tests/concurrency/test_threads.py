@@ -95,3 +95,32 @@ def test_watching_keeps_nothing_alive():
     del item
     gc.collect()
     assert len(fork._objects) < size
+
+
+def test_a_fork_waits_until_other_threads_have_imported_and_built(monkeypatch):
+    waits, order = threading.Event(), []
+    monkeypatch.setattr(fork.time, "sleep", lambda seconds: waits.set())
+
+    def import_something():
+        with fork.hold_off():
+            begun.set()
+            assert waits.wait(10), "the fork did not wait"
+            order.append("imported")
+
+    begun = threading.Event()
+    importing = spawn("weather", "importer", import_something)
+    assert begun.wait(10)
+    with fork.hold_off():  # Its own work does not keep a thread from forking.
+        fork._before_fork()
+        order.append("forked")
+    importing.join(10)
+    assert order == ["imported", "forked"]
+    assert not fork._busy
+
+
+def test_a_fork_does_not_wait_for_ever(monkeypatch):
+    monkeypatch.setattr(fork, "_PATIENCE", 0.01)
+    monkeypatch.setattr(fork, "_busy", [-1])
+    fork._before_fork()
+    fork._after_fork_in_child()
+    assert fork._busy == []

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Optional, Union
 from urllib.parse import urlsplit
 
+from ..._concurrency.fork import hold_off
 from ..._protocol.headers import checked_headers
 from ...errors import UsageError
 from .._base import Channel, Settings
@@ -91,7 +92,8 @@ class StreamableHTTP(HTTPTarget):
 
     def channel(self, settings: Settings) -> Channel:
         """Make a new channel. Opens nothing."""
-        from .channel import HTTPChannel
+        with hold_off():
+            from .channel import HTTPChannel
 
         return HTTPChannel(self, settings)
 
