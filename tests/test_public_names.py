@@ -39,6 +39,8 @@ PROMISED = [
     "NegotiationFailed", "InputRoundsExceeded", "RemoteError", "MethodNotFound", "InvalidParams",
     "InternalError", "HeaderMismatch", "UnsupportedProtocolVersion", "MissingClientCapability",
     "UrlElicitationRequired", "ResourceNotFound", "InputRequired", "ToolFailed", "OutputInvalid", "AuthError",
+    "AuthorizationRequired", "AccessDenied", "RegistrationFailed", "TokenRequestFailed", "IssuerMismatch",
+    "InsufficientScope",
     "WebSocket", "websocket_client", "LegacySSE", "sse_client",
 ]
 # fmt: on

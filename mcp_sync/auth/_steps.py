@@ -1,0 +1,54 @@
+"""What the conversations with an authorization server consist of.
+
+A conversation is a generator: it yields a `Fetch`, is sent the `Answer`, or thrown what went wrong, and
+returns its outcome. It does no I/O and reads no clock, so that a test drives it with plain values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Optional, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Fetch:
+    """Send one HTTP request.
+
+    Attributes:
+        purpose: What it is for, in words for an error: "the metadata of the authorization server".
+        url: Where to.
+        method: The HTTP method.
+        headers: Its headers.
+        form: A body as ``application/x-www-form-urlencoded``.
+        json: A body as JSON.
+    """
+
+    purpose: str
+    url: str
+    method: str = "GET"
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    form: Optional[Mapping[str, str]] = field(default=None, repr=False)
+    json: Optional[Mapping[str, Any]] = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back. Whatever fails before that is thrown in as an `AuthError`.
+
+    Attributes:
+        status: The HTTP status.
+        headers: Its headers, with names in lower case.
+        body: Its body, cut off where it is longer than any honest answer.
+        url: Where it came from, in the end.
+    """
+
+    status: int
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+    url: str
+
+
+Conversation = Generator[Fetch, Answer, T]
