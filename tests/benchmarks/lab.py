@@ -27,6 +27,16 @@ class ContenderFailed(Exception):
     """A contender could not do what a row asked of it."""
 
 
+def environment(ours: bool) -> dict[str, str]:
+    """Return the environment of a contender.
+
+    Its bytecode is kept, as that of an installed package is: otherwise ours, which runs from the checkout,
+    would be compiled at each start where ``PYTHONDONTWRITEBYTECODE`` is set.
+    """
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**inherited, "PYTHONPATH": str(REPOSITORY)} if ours else inherited
+
+
 class Contender:
     """One contender's process; it carries out a command when asked and otherwise waits."""
 
@@ -35,9 +45,12 @@ class Contender:
     ) -> None:
         self.name = name
         self._timeout = timeout
-        environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)} if name == "ours" else None
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment(name == "ours"),
         )
         if core is not None:
             # Inherited by the threads and processes that it starts when it is told to.
@@ -193,15 +206,15 @@ def small_calls(workers: dict[str, Contender], rounds: int, count: int, busy: bo
 
 def program_seconds(command: Sequence[str], ours: bool) -> float:
     """Run a program to its end; return the seconds that took."""
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)} if ours else None
     start = time.perf_counter()
-    subprocess.run(command, check=True, stdin=subprocess.DEVNULL, timeout=60, env=environment)
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL, timeout=60, env=environment(ours))
     return time.perf_counter() - start
 
 
 def import_seconds(python: str, statement: str, ours: bool) -> float:
     """Return the seconds that an import takes in a new interpreter."""
     program = f"from time import perf_counter as p; s = p(); {statement}; print(p() - s)"
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)} if ours else None
     command = [python, "-c", program]
-    return float(subprocess.run(command, check=True, capture_output=True, timeout=60, env=environment).stdout)
+    return float(
+        subprocess.run(command, check=True, capture_output=True, timeout=60, env=environment(ours)).stdout
+    )
