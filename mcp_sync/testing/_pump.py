@@ -42,6 +42,8 @@ class Pump:
         self._draws = draws
         self._connection = server.connect()
         self._connection.send = line.write
+        # Guards the threads that answer; with HTTP+SSE several take messages at a time.
+        self._lock = threading.Lock()
         self._threads: set[threading.Thread] = set()
 
     def take(self, data: Union[bytes, bytearray], met: Optional[Fault] = None) -> None:
@@ -70,8 +72,9 @@ class Pump:
 
     def _run(self, exchange: Exchange) -> None:
         if exchange.fault or exchange.method in _SLOW or exchange.method in self._server.overrides:
-            self._threads = {thread for thread in self._threads if thread.is_alive()}
-            self._threads.add(spawn("fake-server", "request", self._answer, exchange))
+            with self._lock:
+                self._threads = {thread for thread in self._threads if thread.is_alive()}
+                self._threads.add(spawn("fake-server", "request", self._answer, exchange))
         else:
             self._answer(exchange)
 
@@ -92,4 +95,6 @@ class Pump:
     def close(self) -> None:
         """Cancel what is in flight, and wait a moment for it."""
         self._server.disconnect(self._connection)
-        join_all(self._threads, Deadline(_GRACE))
+        with self._lock:
+            threads = list(self._threads)
+        join_all(threads, Deadline(_GRACE))

@@ -98,7 +98,7 @@ def faults_of(run: Run, ran: Counter[str], late: float) -> list[str]:
             found.append(f"{nonce}: got {outcome!r}, and ran {ran[nonce]} times")
         if ran[nonce] > 1:
             found.append(f"{nonce}: ran {ran[nonce]} times, and ended with {outcome!r}")
-        if over > SLACK + late:
+        if over > SLACK + 3 * late:
             found.append(f"{nonce}: ended {over:.2f} s after its time, with {outcome!r}")
     return found
 
@@ -133,6 +133,7 @@ def test_each_call_to_a_faulty_server_gets_its_result_or_an_error_in_time(name: 
         finally:
             client.close()
     assert len(run.outcomes) == count
+    print(f"threads woke up to {lateness.worst:.3f} s too late")
     assert faults_of(run, tally.ran(), lateness.worst) == []
     right = sum(isinstance(outcome, str) for _, outcome, _ in run.outcomes)
     kinds = Counter(type(outcome).__name__ for _, outcome, _ in run.outcomes)

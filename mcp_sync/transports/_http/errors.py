@@ -20,6 +20,8 @@ from .exchange import Exchange
 from .target import public_url
 
 EXCERPT_LENGTH = 500
+# A year. What is longer means never, and with hundreds of digits it would be no number any more.
+_LONGEST_WAIT = 31_536_000.0
 FOREIGN = (OSError, http.client.HTTPException, HTTPError, zlib.error)
 """What the libraries below raise when an exchange fails; `CallTimeout` is an ``OSError`` too."""
 
@@ -154,7 +156,7 @@ def retry_after(value: Optional[str]) -> Optional[float]:
         return None
     text = value.strip()
     if text.isascii() and text.isdigit():
-        return float(text)
+        return min(float(text), _LONGEST_WAIT)
     try:
         moment = email.utils.parsedate_to_datetime(text)
         return max(0.0, moment.timestamp() - time.time())

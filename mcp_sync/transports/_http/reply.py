@@ -144,7 +144,8 @@ class Inflater:
         self._is_gzip = self._coding != "deflate"
         self._inflate = zlib.decompressobj(zlib.MAX_WBITS | 32)
         self._rest = b""
-        self._is_started = False
+        # What came before the second byte, which tells whether there is a frame; then ``None``.
+        self._first: Optional[bytes] = b""
 
     def next(self, read: Any) -> bytes:
         """Return the next bytes, reading compressed ones until there are some; ``b""`` at the end.
@@ -158,7 +159,7 @@ class Inflater:
             data = self._rest or read()
             self._rest = b""
             if not data:
-                if self._is_started and not self._inflate.eof:
+                if self._first != b"" and not self._inflate.eof:
                     raise Truncated("the compressed body ended early")
                 return b""
             if self._inflate.eof:
@@ -174,11 +175,11 @@ class Inflater:
         try:
             plain = self._inflate.decompress(data, CHUNK)
         except zlib.error:
-            if self._is_started or self._is_gzip:
+            if self._is_gzip or self._first is None:
                 raise
             self._inflate = zlib.decompressobj(-zlib.MAX_WBITS)  # Some send deflate without its frame.
-            plain = self._inflate.decompress(data, CHUNK)
-        self._is_started = True
+            plain = self._inflate.decompress(self._first + data, CHUNK)
+        self._first = data if self._first == b"" and len(data) == 1 else None
         return plain
 
 
