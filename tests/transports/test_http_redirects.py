@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from typing import Any, Callable
+from typing import Any, Callable, Optional
 
 import pytest
 import requests
@@ -12,7 +12,7 @@ from http_server import LEGACY, PATIENCE, ScriptedServer, Turn, answer, event, s
 
 from mcp_sync._concurrency.deadline import Deadline
 from mcp_sync.errors import HTTPStatusError
-from mcp_sync.transports._http.endpoint import _next_url
+from mcp_sync.transports._http.redirects import REDIRECTS, redirect
 
 SECRETS = {"Authorization": "Bearer T", "X-Api-Key": "K"}
 
@@ -131,24 +131,52 @@ def test_a_redirect_without_a_location_is_a_failure(session: Any) -> None:
         client.call()
 
 
-class Moved:
-    """A response that leads elsewhere."""
-
-    status = 307
-
-    def __init__(self, location: str) -> None:
-        self.headers = {"location": location}
+HERE = "https://mcp.example/mcp"
 
 
-def test_a_downgrade_to_clear_text_is_refused() -> None:
-    reply: Any = Moved("http://mcp.example/mcp/")
-    with pytest.raises(HTTPStatusError, match="in clear"):
-        _next_url(reply, "https://mcp.example/mcp", "initialize")
+@pytest.mark.parametrize("status", [307, 308])
+@pytest.mark.parametrize(
+    ("location", "target"),
+    [
+        ("/mcp/", "https://mcp.example/mcp/"),
+        ("mcp/", "https://mcp.example/mcp/"),
+        ("?v=2", "https://mcp.example/mcp?v=2"),
+        ("//mcp.example/v2", "https://mcp.example/v2"),
+        ("https://MCP.example:443/mcp/", "https://MCP.example:443/mcp/"),
+        ("https://mcp.example./x y", "https://mcp.example./x%20y"),
+    ],
+)
+def test_a_redirect_within_the_origin_is_followed(status: int, location: str, target: str) -> None:
+    assert redirect(status, HERE, location) == (target, None)
 
 
-def test_default_ports_make_no_difference() -> None:
-    reply: Any = Moved("https://MCP.example:443/mcp/")
-    assert _next_url(reply, "https://mcp.example/mcp", "x") == "https://MCP.example:443/mcp/"
+@pytest.mark.parametrize(
+    ("location", "why"),
+    [
+        (None, "without a location"),
+        ("http://mcp.example/mcp/", "in clear"),
+        ("http://other.example/mcp/", "in clear"),
+        ("https://other.example/mcp", "another server"),
+        ("https://mcp.example:444/mcp", "another server"),
+        ("https://sub.mcp.example/mcp", "another server"),
+        ("//other.example/mcp", "another server"),
+        ("https://mcp.example@other.example/mcp", "another server"),
+        ("file:///etc/passwd", "another server"),
+    ],
+)
+def test_any_other_redirect_is_refused(location: Optional[str], why: str) -> None:
+    for status in REDIRECTS:
+        refusal = redirect(status, HERE, location, REDIRECTS).refusal
+        assert refusal is not None
+        assert why in refusal
+
+
+@pytest.mark.parametrize("status", [301, 302, 303])
+def test_a_redirect_that_drops_the_message_is_refused(status: int) -> None:
+    refusal = redirect(status, HERE, "/mcp/").refusal
+    assert refusal is not None
+    assert "drop the message" in refusal
+    assert redirect(status, HERE, "/mcp/", REDIRECTS).refusal is None
 
 
 def test_streams_and_resumption_use_the_new_url(session: Any) -> None:

@@ -10,6 +10,7 @@ Beside them:
 
 - ``target``: what the user says about the server;
 - ``reply``: a response whose body is read as it comes (``session``: through a session of the user);
+- ``redirects``: which of them are followed;
 - ``streams``: GET streams, the standalone one and those taken up again;
 - ``exchange``: the deadline of a request, and how another thread ends it;
 - ``errors``: what the libraries below raise, in our terms;

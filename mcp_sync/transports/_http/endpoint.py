@@ -7,14 +7,14 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Optional
-from urllib.parse import urljoin, urlsplit, urlunsplit
+from urllib.parse import urlsplit, urlunsplit
 
 import requests
 from requests.auth import HTTPBasicAuth
 from requests.cookies import RequestsCookieJar, extract_cookies_to_jar
 from requests.hooks import dispatch_hook
 from requests.structures import CaseInsensitiveDict
-from requests.utils import get_auth_from_url, get_netrc_auth, requote_uri
+from requests.utils import get_auth_from_url, get_netrc_auth
 
 from ..._concurrency.deadline import Deadline
 from ..._version import __version__
@@ -24,9 +24,10 @@ from .adapter.adapter import BoundedAdapter
 from .adapter.response import Answer, Headers
 from .errors import status_error
 from .exchange import Exchange
+from .redirects import KEEPING_THE_MESSAGE, MOST_REDIRECTS, REDIRECTS, redirect
 from .reply import DirectReply, Reply
 from .session import reply_of, send_through
-from .target import HTTPTarget, StreamableHTTP, is_visible_ascii, origin, public_url
+from .target import HTTPTarget, StreamableHTTP, is_visible_ascii, public_url
 
 logger = logging.getLogger("mcp_sync.transports.http")
 
@@ -34,9 +35,6 @@ SESSION_ID = "Mcp-Session-Id"
 VERSION_HEADER = "MCP-Protocol-Version"
 EVENTS = "text/event-stream"
 POST_HEADERS = {"Accept": f"application/json, {EVENTS}", "Content-Type": "application/json"}
-_MOST_REDIRECTS = 5
-_FOLLOWED = (307, 308)
-REDIRECTS = (301, 302, 303, *_FOLLOWED)
 _CONSTANT = {"User-Agent": f"mcp-sync/{__version__}", "Accept-Encoding": "gzip, deflate"}
 
 
@@ -121,7 +119,7 @@ class Sender:
         followed: The redirects that are followed, within the origin.
     """
 
-    followed: tuple[int, ...] = _FOLLOWED
+    followed: tuple[int, ...] = KEEPING_THE_MESSAGE
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -146,7 +144,7 @@ class Sender:
         body: Optional[bytes],
         exchange: Exchange,
         doing: str,
-        followed: tuple[int, ...] = _FOLLOWED,
+        followed: tuple[int, ...] = KEEPING_THE_MESSAGE,
     ) -> tuple[Reply, str]:
         """Do what `send` does with a URL of the same origin.
 
@@ -156,12 +154,15 @@ class Sender:
         Returns:
             The response, and the URL that it came from.
         """
-        for _ in range(_MOST_REDIRECTS + 1):
+        for _ in range(MOST_REDIRECTS + 1):
             reply = self._send_once(url, method, headers, body, exchange)
             if reply.status not in REDIRECTS:
                 return reply, url
             reply.release()
-            url = _next_url(reply, url, doing, followed)
+            next_url, refusal = redirect(reply.status, url, reply.headers.get("location"), followed)
+            if refusal is not None:
+                raise status_error(reply.status, reply.headers, url, "", doing, refusal)
+            url = next_url
         raise status_error(reply.status, reply.headers, url, "", doing, "too many redirects")
 
     def _send_once(
@@ -179,24 +180,6 @@ class Sender:
 def sender_for(target: HTTPTarget) -> Sender:
     """Return what sends the requests of a new channel."""
     return DirectSender(target) if target.session is None else SessionSender(target)
-
-
-def _next_url(reply: Reply, url: str, doing: str, followed: tuple[int, ...] = _FOLLOWED) -> str:
-    """Return where a redirect leads to, if it may be followed."""
-    target = requote_uri(urljoin(url, reply.headers.get("location") or ""))
-    here, there = origin(url), origin(target)
-    where = public_url(target)
-    if "location" not in reply.headers:
-        why = "a redirect without a location"
-    elif here[0] == "https" and there[0] == "http":
-        why = f"a redirect to {where} is refused: it would send the request in clear"
-    elif here != there:
-        why = f"a redirect to {where} is not followed: it is another server"
-    elif reply.status not in followed:
-        why = f"a redirect to {where} is not followed: it would drop the message"
-    else:
-        return target
-    raise status_error(reply.status, reply.headers, url, "", doing, why)
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,10 @@ from ...errors import ConnectFailed, ConnectionLost, InvalidMessage, SessionExpi
 from .._base import Frame, Inbound, Settings, Wire
 from .._duplex import Intake
 from .._http.channel import ResponseReader
-from .._http.endpoint import EVENTS, POST_HEADERS, REDIRECTS, VERSION_HEADER, Sender, sender_for
+from .._http.endpoint import EVENTS, POST_HEADERS, VERSION_HEADER, Sender, sender_for
 from .._http.errors import raise_translated
 from .._http.exchange import Exchange
+from .._http.redirects import REDIRECTS
 from .._http.reply import Reply, media_type
 from .._http.streams import is_event_stream
 from .._http.target import public_url
