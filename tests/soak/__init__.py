@@ -1,0 +1,1 @@
+"""Many calls for a long time: nothing may grow."""
