@@ -114,11 +114,12 @@ class ClientSession(Verbs):
         )
         for field, callback in vars(callbacks).items():
             check_callback(f"the callback for {field.replace('_', ' ')}", callback)
-        info = client_info or types.Implementation(name="mcp-sync", version=__version__)
+        # Written by hand, so that a program which does not name itself loads no model for that.
+        info = client_info.to_wire() if client_info else {"name": "mcp-sync", "version": __version__}
         answers = Answers(callbacks, weakref.ref(self))
         router = Router(self.name, answers, limits.queue_length, limits.handler_threads)
         declared = dict(extensions) if isinstance(extensions, Mapping) else {key: {} for key in extensions}
-        identity = Identity(info.to_wire(), lambda version: _capabilities(version, callbacks, declared))
+        identity = Identity(info, lambda version: _capabilities(version, callbacks, declared))
         plan = Plan(
             target=transport,
             mode=LEGACY,
