@@ -52,8 +52,12 @@ class SSEHandler(Answering):
 
     def do_POST(self) -> None:
         """Take a message; what there is to answer goes to the stream."""
-        request = self.admitted(MESSAGES_PATH)
+        is_stream = self.path.split("?")[0] == self.endpoint.path
+        request = self.admitted(self.endpoint.path if is_stream else MESSAGES_PATH)
         if request is None:
+            return
+        if is_stream:
+            self.reply(405, {"Allow": "GET"})
             return
         keys = parse_qs(urlsplit(request.path).query).get("session_id", [""])
         pump = self.endpoint.pumps.get(keys[0])

@@ -8,6 +8,7 @@ import pytest
 
 from mcp_sync._protocol.negotiation import (
     Discover,
+    FallBack,
     Initialize,
     LateAnswer,
     Negotiation,
@@ -16,6 +17,7 @@ from mcp_sync._protocol.negotiation import (
     Verdict,
     check_mode,
     discover,
+    may_speak_older_transport,
     negotiate,
     take_up,
 )
@@ -399,3 +401,115 @@ def test_discovering_never_falls_back(problem):
 def test_discovering_a_server_without_a_modern_revision_fails(answer):
     problem = fails(discover(NEW), answer)
     assert isinstance(problem, (NegotiationFailed, UnsupportedProtocolVersion))
+
+
+# --- the older transport -------------------------------------------------------------------------------
+
+
+def refused(code: int, http_status: int) -> RemoteError:
+    return remote_error(code, "no", status=http_status)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        status(400),
+        status(404, "<html>"),
+        status(405),
+        refused(-32000, 400),
+        refused(-32600, 400),
+        refused(-32001, 404),
+    ],
+)
+def test_a_plain_refusal_of_initialize_leaves_the_older_transport(error: Exception) -> None:
+    assert may_speak_older_transport(error)
+    talk = Conversation(negotiate("legacy", falls_back=True), error, None, accepts())
+    assert talk.steps == [OFFER, FallBack(), OFFER]
+    assert talk.chosen == Verdict(LATEST, accepts(), older_transport=True)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        *(status(code) for code in (200, 301, 401, 403, 406, 407, 410, 415, 429, 500, 502, 503)),
+        refused(-32022, 400),
+        refused(-32020, 400),
+        refused(-32021, 400),
+        refused(-32601, 404),
+        remote_error(-32602, "no"),
+        refused(-32603, 500),
+        ConnectFailed("refused"),
+        ConnectionLost("gone"),
+        InvalidMessage("html"),
+        CallTimeout("late"),
+    ],
+)
+def test_any_other_failure_is_told_as_it_is(error: Exception) -> None:
+    assert not may_speak_older_transport(error)
+    raised = fails(negotiate("legacy", falls_back=True), error)
+    assert raised is error or isinstance(error, UnsupportedProtocolVersion)
+
+
+def test_without_an_older_transport_nothing_falls_back() -> None:
+    error = status(405)
+    assert fails(negotiate("legacy"), error) is error
+    assert fails(negotiate("auto"), error, error, None) is error
+
+
+def test_a_pinned_revision_does_not_fall_back() -> None:
+    error = status(405)
+    assert fails(negotiate(LATEST, falls_back=True), error) is error
+    assert Conversation(negotiate(NEW, falls_back=True, known_older=True)).chosen == Verdict(NEW)
+
+
+def test_only_initialize_counts_and_not_the_probe() -> None:
+    talk = Conversation(negotiate("auto", falls_back=True), status(405), accepts())
+    assert talk.steps == [PROBE, OFFER]
+    assert not talk.chosen.older_transport
+    talk = Conversation(negotiate("auto", falls_back=True), status(405), status(405), None, None, accepts())
+    assert talk.steps == [PROBE, OFFER, LateAnswer(), FallBack(), OFFER]
+    assert talk.chosen.older_transport
+
+
+def test_a_refusal_that_names_revisions_is_no_older_transport() -> None:
+    error = status(400, "Unsupported protocol version (supported: 2025-03-26)")
+    talk = Conversation(negotiate("legacy", falls_back=True), error, accepts("2025-03-26"))
+    assert talk.steps == [OFFER, Initialize("2025-03-26")]
+
+
+def test_if_both_transports_fail_the_first_failure_tells_of_the_second() -> None:
+    first, second = status(404, "<html>"), ConnectFailed("no stream")
+    raised = fails(negotiate("legacy", falls_back=True), first, second)
+    assert isinstance(raised, HTTPStatusError)
+    assert (raised.status, raised.body_excerpt) == (404, "<html>")
+    assert str(raised).startswith("HTTP 404")
+    assert "no stream" in str(raised)
+    assert raised.__cause__ is second
+
+
+def test_the_words_of_the_server_are_left_alone_if_both_fail() -> None:
+    first, second = refused(-32000, 400), ConnectFailed("no stream")
+    raised = fails(negotiate("legacy", falls_back=True), first, second)
+    assert isinstance(raised, RemoteError)
+    assert (raised.code, raised.message, raised.status) == (-32000, "no", 400)
+    assert raised.__cause__ is second
+
+
+def test_what_fails_on_the_older_transport_is_told_as_it_is() -> None:
+    error = refuses(-32602)
+    assert fails(negotiate("legacy", falls_back=True), status(405), None, error) is error
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_a_known_older_transport_is_tried_first(mode: str) -> None:
+    talk = Conversation(negotiate(mode, falls_back=True, known_older=True), None, accepts())
+    assert talk.steps == [FallBack(), OFFER]
+    assert talk.chosen.older_transport
+
+
+def test_a_server_that_has_left_the_older_transport_is_asked_as_any_other() -> None:
+    gone = ConnectFailed("no stream")
+    talk = Conversation(negotiate("auto", falls_back=True, known_older=True), gone, None, DISCOVERED)
+    assert talk.steps == [FallBack(), Restart(), PROBE]
+    assert talk.chosen.version == NEW
+    assert not talk.chosen.older_transport

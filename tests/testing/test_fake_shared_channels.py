@@ -129,7 +129,7 @@ def test_the_url_for_messages_belongs_to_its_stream(session: requests.Session) -
         base = endpoint.url.rsplit("/", 1)[0]
         assert session.post(f"{base}/messages?session_id=nope", json={}, timeout=20).status_code == 404
         assert session.post(f"{base}/messages", json={}, timeout=20).status_code == 404
-        assert session.post(endpoint.url, json={}, timeout=20).status_code == 404
+        assert session.post(endpoint.url, json={}, timeout=20).status_code == 405
         assert session.get(endpoint.url, headers={"Accept": "x/y"}, timeout=20).status_code == 406
 
 
