@@ -2,7 +2,8 @@
 
 It must be much faster than the clients it serves, so that a difference between them is theirs.
 The path chooses the behaviour: `/json`, `/sse`, `/legacy` (session id and handshake), `/slow` (answers after
-20 ms), `/big-json`, `/big-sse`, `/pages`, `/progress`. `GET /stats` tells and resets the connection counts.
+20 ms), `/big-json`, `/big-sse`, `/pages`, `/progress`; `/stream` is HTTP with SSE, of the first revision.
+`GET /stats` tells and resets the connection counts.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ class Answers:
             "/big-json": {**modern, "tools/call": big},
             "/big-sse": {**modern, "tools/call": big},
             "/legacy": legacy,
+            "/messages": legacy,
         }
         self.pages = canned.pages()
         self.progress = canned.progress_stream()
@@ -74,17 +76,30 @@ class Answers:
             return _json(body, extra=b"mcp-session-id: " + SESSION_ID.encode() + b"\r\n")
         return _json(body)
 
+    def on_stream(self, message: dict[str, Any]) -> bytes:
+        """Return what goes to the stream of HTTP with SSE for one message, if anything does."""
+        if "id" not in message:
+            return b""
+        body = self.bodies["/messages"].get(message["method"], self.unknown)
+        return _chunk(canned.sse(body.replace(canned.ID, json.dumps(message["id"]).encode(), 1)))
+
 
 def _json(body: bytes, status: bytes = b"200 OK", extra: bytes = b"") -> bytes:
     head = b"HTTP/1.1 %s\r\ncontent-type: application/json\r\n%scontent-length: %d\r\n\r\n"
     return head % (status, extra, len(body)) + body
 
 
+EVENTS_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
 def _event_stream(body: bytes) -> bytes:
-    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
     step = 65_536
     chunks = [body[at : at + step] for at in range(0, len(body), step)]
-    return head + b"".join(b"%x\r\n%s\r\n" % (len(chunk), chunk) for chunk in chunks) + b"0\r\n\r\n"
+    return EVENTS_HEAD + b"".join(map(_chunk, chunks)) + b"0\r\n\r\n"
+
+
+def _chunk(data: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(data), data)
 
 
 class Connection:
@@ -106,6 +121,7 @@ class Server:
         self.selector = selectors.DefaultSelector()
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
         self.listener.setblocking(False)
+        self.streams: list[Connection] = []
         self.delayed: list[tuple[float, int, Connection, bytes]] = []
         self.sequence = 0
         self.open = self.peak = self.accepted = 0
@@ -163,10 +179,17 @@ class Server:
         body = bytes(connection.incoming[end + 4 : end + 4 + length])
         del connection.incoming[: end + 4 + length]
         verb, path, _ = head.split(b"\r\n", 1)[0].decode().split(" ")
-        if verb != "POST":
+        if path == "/stream" and verb == "GET":
+            self.open_stream(connection)
+            return True
+        if verb != "POST" or path == "/stream":
             self.send(connection, self.other(verb, path))
             return True
         message = json.loads(body)
+        if path.startswith("/messages?"):
+            self.send(connection, b"HTTP/1.1 202 Accepted\r\ncontent-length: 8\r\n\r\nAccepted")
+            self.send(self.streams[int(path.partition("=")[2])], self.answers.on_stream(message))
+            return True
         answer = self.answers.make(path, message)
         if path == "/slow" and message["method"] == "tools/call":
             self.sequence += 1
@@ -175,6 +198,12 @@ class Server:
         else:
             self.send(connection, answer)
         return True
+
+    def open_stream(self, connection: Connection) -> None:
+        """Open a stream of HTTP with SSE, which names the URL for messages."""
+        self.streams.append(connection)
+        endpoint = b"event: endpoint\r\ndata: /messages?session_id=%d\r\n\r\n" % (len(self.streams) - 1)
+        self.send(connection, EVENTS_HEAD + _chunk(endpoint))
 
     def other(self, verb: str, path: str) -> bytes:
         """Answer what is not a POST: the statistics, the end of a session, the refused GET stream."""

@@ -8,7 +8,7 @@ import threading
 import time
 from typing import Any
 
-from mcp_sync import Client
+from mcp_sync import Client, LegacySSE
 
 
 class Contender:
@@ -17,6 +17,8 @@ class Contender:
     def open(self, target: dict[str, Any]) -> None:
         """Connect and list the tools, as programs do."""
         self.target = target.get("url") or target["command"]
+        if target.get("transport") == "sse":
+            self.target = LegacySSE(self.target)
         self.client = Client(self.target).open()
         self.client.list_tools()
 

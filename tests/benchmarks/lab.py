@@ -21,6 +21,10 @@ from ..interop import install
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
 Rounds = dict[str, list[float]]
+# The official SDK of the other major version, where only that has what a row measures, stands in the column of
+# the SDK.
+STANDS_FOR = {"sdk1": "sdk"}
+COMPONENTS = {"sdk": "sdk2", "sdk1": "sdk1"}
 
 
 class ContenderFailed(Exception):
@@ -106,7 +110,8 @@ class Lab:
 
     def python(self, contender: str) -> str:
         """Return the interpreter that a contender runs under."""
-        return str(install.venv_python("sdk2")) if contender == "sdk" else sys.executable
+        component = COMPONENTS.get(contender)
+        return sys.executable if component is None else str(install.venv_python(component))
 
     def script(self, contender: str) -> str:
         """Return a contender's own module, which run as a script is a whole program."""
@@ -160,7 +165,7 @@ class Lab:
             target: What they connect to.
             core: Where they are kept, with all their threads and what they start.
         """
-        chosen = [name for name in names if name in self.contenders]
+        chosen = [name for name in names if STANDS_FOR.get(name, name) in self.contenders]
         with contextlib.ExitStack() as stack:
             started = {}
             for name in chosen:

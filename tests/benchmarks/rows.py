@@ -7,7 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from . import canned_answers as canned
-from .lab import ContenderFailed, Lab, Rounds, import_seconds, interleave, program_seconds, small_calls
+from .lab import (
+    STANDS_FOR,
+    ContenderFailed,
+    Lab,
+    Rounds,
+    import_seconds,
+    interleave,
+    program_seconds,
+    small_calls,
+)
 
 THREADS = 32
 CROWD = 500
@@ -56,6 +65,14 @@ def _http_calls(path: str, *names: str, busy: bool = False, **extra: bool) -> Ca
             return small_calls(workers, lab.few(11, 5), lab.few(200, 80))
 
     return measure
+
+
+def _legacy_sse_calls(lab: Lab) -> Rounds:
+    target = lab.http("/stream", transport="sse")
+    with lab.running("sdk1", "ours", target=target) as workers:
+        rounds = small_calls(workers, lab.few(11, 5), lab.few(300, 100))
+    lab.note("small call, legacy SSE: the SDK is 1.30, driven as 2.3 is in the other rows")
+    return {STANDS_FOR.get(name, name): values for name, values in rounds.items()}
 
 
 def _stdio_calls(cores: int) -> Callable[[Lab], Rounds]:
@@ -215,6 +232,7 @@ ROWS = (
         _http_calls("/legacy", *SMALL, legacy=True),
         (Target(0.50, "bare"),),
     ),
+    Row("legacy-sse", "small call, legacy SSE", "ms", _legacy_sse_calls, (Target(0.50, "sdk"),)),
     Row("stdio", "small call, stdio, kept to one core", "ms", _stdio_calls(1), STDIO_TARGETS),
     Row("stdio-2", "small call, stdio, a core for each side", "ms", _stdio_calls(2), STDIO_TARGETS),
     Row(
