@@ -21,8 +21,8 @@ from ..interop import install
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
 Rounds = dict[str, list[float]]
-# The official SDK of the other major version, where only that has what a row measures, stands in the column of
-# the SDK.
+# The official SDK of the other major version stands in the column of the SDK, where only that has what a row
+# measures.
 STANDS_FOR = {"sdk1": "sdk"}
 COMPONENTS = {"sdk": "sdk2", "sdk1": "sdk1"}
 
