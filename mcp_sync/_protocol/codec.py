@@ -18,6 +18,8 @@ from pydantic_core import from_json
 from ..errors import InvalidMessage, UsageError
 
 EXCERPT_LENGTH = 200
+# The limit of pydantic-core, which cannot be set.
+TOO_DEEP = "nested deeper than 200 levels"
 _PATH_LENGTH = 120
 _DEPTH_SEARCHED = 100_000
 
@@ -221,7 +223,8 @@ def _decode_leniently(data: Union[bytes, bytearray, str]) -> Any:
     try:
         return from_json(repaired, cache_strings="keys")
     except ValueError as error:
-        raise InvalidMessage(f"what arrived is not JSON: {error}", excerpt=text[:EXCERPT_LENGTH]) from None
+        fault = TOO_DEEP if "recursion limit" in str(error) else f"not JSON: {error}"
+        raise InvalidMessage(f"what arrived is {fault}", excerpt=text[:EXCERPT_LENGTH]) from None
 
 
 def _without_lone_surrogate(escape: re.Match[str]) -> str:

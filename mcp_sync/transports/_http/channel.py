@@ -214,7 +214,8 @@ class ResponseReader:
         try:
             message = codec.decode(data)
         except InvalidMessage as error:
-            raise self._invalid(reply, call, data) from error
+            why = f"which is {codec.TOO_DEEP}" if codec.TOO_DEEP in str(error) else ""
+            raise self._invalid(reply, call, data, why) from error
         self._inbound.receive(message, call)
         if not call.settled:
             raise self._invalid(reply, call, data, "which does not answer the request")
@@ -236,8 +237,8 @@ class ResponseReader:
         junk = b""
         try:
             for data in events:
-                if data and not self._deliver(data, call) and not junk:
-                    junk = _start(data)
+                odd = self._deliver(data, call) if data else b""
+                junk = junk or odd
                 if call is not None and call.settled:
                     reply.release()
                     return None
@@ -256,16 +257,17 @@ class ResponseReader:
             reply.close()
         return Ended(events.last_id, events.retry, events.count, fault, junk or events.junk)
 
-    def _deliver(self, data: Union[str, bytes], call: Optional[PendingCall]) -> bool:
-        """Pass a message on; return whether it was one."""
+    def _deliver(self, data: Union[str, bytes], call: Optional[PendingCall]) -> bytes:
+        """Pass a message on; return the start of what is none."""
         try:
             message = codec.decode(data)
         except InvalidMessage as error:
             logger.warning("An event is no message: %r", data[:200])
             self._inbound.report(error)
-            return False
+            depth = f"({codec.TOO_DEEP}) " if codec.TOO_DEEP in str(error) else ""
+            return depth.encode() + _start(data)
         self._inbound.receive(message, call)
-        return True
+        return b""
 
     def refuse(
         self, reply: Reply, call: PendingCall, exchange: Exchange, in_session: Optional[bool]
