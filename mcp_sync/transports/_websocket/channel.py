@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import threading
 import time
@@ -114,6 +115,8 @@ class WebSocketChannel:
         if link is None:
             raise ConnectionLost(f"{self.peer} was not connected", request_sent=False)
         try:
+            if link.intake.error is not None:
+                raise BrokenPipeError(errno.EPIPE, "the connection is lost")
             link.outlet.write(text_frame(frame.body), deadline, call)
         except CallTimeout:
             raise
@@ -138,10 +141,16 @@ class WebSocketChannel:
 
     def close(self, deadline: Deadline) -> None:
         """Part with the server, if it answers soon, and end the connection and its thread."""
-        link = self._part()
+        link = self._end()
         if link is None:
             return
         link.intake.lose(ConnectionLost(f"the connection to {self.peer} was closed on this side"))
+        if not self._parted:
+            self._parted = True
+            try:
+                link.outlet.write(close_frame(), deadline.within(_AWAIT_CLOSE))
+            except OSError:
+                pass  # The server has gone, or reads nothing any more.
         if link.thread is not threading.current_thread():
             link.thread.join(deadline.within(_AWAIT_CLOSE).remaining())
         link.stream.shut_down()
@@ -150,20 +159,17 @@ class WebSocketChannel:
 
     def discard(self) -> None:
         """End the connection without waiting."""
-        link = self._part()
+        link = self._end()
         if link is not None:
+            link.outlet.post(close_frame(), POSTABLE)
             link.stream.shut_down()
 
-    def _part(self) -> Optional[_Link]:
-        """Send a close frame, if there is a connection and that can be done without waiting."""
+    def _end(self) -> Optional[_Link]:
+        """End the opening, if it is under way; return the connection if it stands."""
         self._closed = True
-        exchange, link = self._exchange, self._link
-        if exchange is not None:
-            exchange.abort()
-        if link is not None and not self._parted:
-            self._parted = True
-            link.outlet.post(close_frame(), POSTABLE)
-        return link
+        if self._exchange is not None:
+            self._exchange.abort()
+        return self._link
 
     def abandon(self) -> None:
         """In a forked child: close the copy of the socket, without a byte to the server."""

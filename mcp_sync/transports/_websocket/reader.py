@@ -7,6 +7,7 @@ import time
 import weakref
 from typing import Optional
 
+from ..._concurrency.deadline import Deadline
 from ...errors import ConnectionLost, InvalidMessage, MCPError, MessageTooLarge
 from .._base import Settings
 from .._duplex import Intake, Outlet
@@ -33,6 +34,8 @@ logger = logging.getLogger("mcp_sync.websocket")
 POSTABLE = 16 * 1024
 # How soon the reading thread tries again to write what it owes.
 _RETRY = 0.02
+# How long the last frame may take, when all who wait have been told already.
+_FAREWELL = 0.2
 
 
 class Vigil:
@@ -98,6 +101,7 @@ class Reader:
         self._interval = ping_interval
         # What has to be written as soon as that can be done without waiting: the last pong counts.
         self._owed: list[bytes] = []
+        self._farewell: Optional[bytes] = None
 
     def run(self, intake: weakref.ref[Intake]) -> None:
         """Read until the end. The body of the reading thread."""
@@ -112,6 +116,10 @@ class Reader:
             receiver = intake()
             if receiver is not None:
                 receiver.lose(loss)
+            if self._farewell is not None:
+                self._outlet.write(self._farewell, Deadline(_FAREWELL))
+        except OSError:
+            pass  # The server has gone, or reads nothing any more.
         finally:
             self._stream.shut_down()
             self._stream.close()
@@ -172,7 +180,7 @@ class Reader:
     def _closed(self, payload: bytes) -> ConnectionLost:
         """Answer a close frame."""
         code, reason = close_reason(payload)
-        self._outlet.post(close_frame(code), POSTABLE)
+        self._farewell = close_frame(code)
         return ConnectionLost(f"{self._peer} closed the connection {reason}", close_code=code)
 
     def _loss(self) -> MCPError:
@@ -180,10 +188,10 @@ class Reader:
         if fault is None:
             return ConnectionLost(f"{self._peer} ended the connection without a word")
         if isinstance(fault, TooLarge):
-            self._outlet.post(close_frame(TOO_BIG), POSTABLE)
+            self._farewell = close_frame(TOO_BIG)
             return MessageTooLarge(
                 f"{self._peer} sent a message of more than {self._limit} bytes (Limits.message_bytes)",
                 limit=self._limit,
             )
-        self._outlet.post(close_frame(PROTOCOL_ERROR), POSTABLE)
+        self._farewell = close_frame(PROTOCOL_ERROR)
         return ConnectionLost(f"{self._peer} broke the rules of WebSocket: {fault}")

@@ -140,12 +140,12 @@ class BoundedAdapter(HTTPAdapter):
             pool: Any = self.get_connection_with_tls_context(request, verify, proxies=proxies, cert=cert)
         else:  # requests before 2.32
             pool = self.get_connection(request.url or "", proxies)
-        self.cert_verify(pool, request.url, verify, cert)  # type: ignore[no-untyped-call]
+        # By the scheme of the pool: a proxy may be reached by https where the server is not.
+        self.cert_verify(pool, pool.scheme, verify, cert)  # type: ignore[no-untyped-call]
         proxy = pool.proxy
         where = self.request_url(request, proxies)
-        tunnel: Tunnel = bool(proxy) and connection_requires_http_tunnel(
-            proxy, pool.proxy_config, pool.scheme
-        )
+        scheme = urlsplit(request.url or "").scheme
+        tunnel: Tunnel = bool(proxy) and connection_requires_http_tunnel(proxy, pool.proxy_config, scheme)
         if proxy is not None and not tunnel and self._upgrading:
             tunnel, where = _host_and_port(request.url or ""), request.path_url
         forwards = proxy is not None and not tunnel
