@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Optional
 
-from pydantic import Field, ValidationInfo
+from pydantic import Field, InstanceOf, ValidationInfo
 from pydantic_core import PydanticCustomError
 
 from mcp_sync.types._base import WireModel
@@ -56,14 +56,17 @@ class Tool(BaseMetadata, Icons):
 
     Attributes:
         name: The name to call it by.
-        input_schema: JSON Schema of its arguments, as the server sent it; empty when it sent none.
-        output_schema: JSON Schema of its structured result.
+        input_schema: JSON Schema of its arguments, as the server sent it; empty when it sent none. Not a
+            copy, where it was given.
+        output_schema: JSON Schema of its structured result, likewise.
         annotations: Hints about its behaviour.
     """
 
     description: Lenient[str] = None
-    input_schema: Annotated[dict[str, Any], or_default(dict)] = Field(default=None, validate_default=True)
-    output_schema: Lenient[dict[str, Any]] = None
+    input_schema: Annotated[InstanceOf[dict[str, Any]], or_default(dict)] = Field(
+        default=None, validate_default=True
+    )
+    output_schema: Lenient[InstanceOf[dict[str, Any]]] = None
     annotations: Lenient[ToolAnnotations] = None
     execution: Lenient[ToolExecution] = None
     meta: Lenient[dict[str, Any]] = None
