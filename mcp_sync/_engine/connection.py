@@ -273,7 +273,7 @@ class Connection:
             return
         if self.error is not None or not call.request_sent or call.method == "initialize" or call.resumes:
             return
-        if self.channel.is_http and not era.cancel_notification:
+        if self.channel.is_http and not self.channel.duplex and not era.cancel_notification:
             return  # The closed response stream has told it.
         params: dict[str, Any] = {"requestId": call.id}
         if isinstance(error, CallCancelled) and error.reason:

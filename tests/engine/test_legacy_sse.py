@@ -165,6 +165,19 @@ def test_a_cancelled_call_tells_the_server():
         assert client.call_tool("add", {"a": 1, "b": 1}).structured_content == {"sum": 2}
 
 
+def test_a_cancelled_call_tells_the_server_without_a_handshake_too():
+    with ExitStack() as stack:
+        server, endpoint, gate = stack.enter_context(served(versions="modern"))
+        client = stack.enter_context(Client(LegacySSE(endpoint.url), mode="2026-07-28"))
+        token = CancelToken()
+        call = Background(client.call_tool, "wait", cancel=token)
+        assert gate.begun.acquire(timeout=PATIENCE)
+        token.cancel()
+        assert isinstance(call.error(), CallCancelled)
+        wait_until(lambda: server.received("notifications/cancelled"))
+        assert endpoint.requests[1].headers["mcp-method"] == "tools/call"
+
+
 def test_a_call_ends_in_time_and_the_client_goes_on():
     with served() as (_, endpoint, gate), Client(LegacySSE(endpoint.url)) as client:
         with pytest.raises(CallTimeout) as caught:
