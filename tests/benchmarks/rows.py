@@ -148,8 +148,10 @@ def _big_memory(path: str) -> Callable[[Lab], Rounds]:
 def _pages(lab: Lab) -> Rounds:
     with lab.running("bare", "sdk", "ours", target=lab.http("/pages")) as workers:
         count = canned.PAGE_COUNT * canned.PAGE_SIZE
+        # Several at a time: the garbage collector looks through everything in every second or third one.
         takes = {
-            name: (lambda w=worker: w.ask("pages", count=count) * 1e3) for name, worker in workers.items()
+            name: (lambda w=worker: w.ask("pages", count=count, times=lab.few(4, 2)) * 1e3)
+            for name, worker in workers.items()
         }
         for take in takes.values():
             take()
@@ -169,7 +171,7 @@ def _progress(lab: Lab) -> Rounds:
         return canned.PROGRESS_COUNT / told["seconds"]
 
     with lab.running("sdk", "ours", target=lab.http("/progress")) as workers:
-        return interleave(lab.few(3, 1), {name: (lambda n=name: take(n)) for name in workers})
+        return interleave(lab.few(7, 1), {name: (lambda n=name: take(n)) for name in workers})
 
 
 def _thread_share(lab: Lab) -> Rounds:
