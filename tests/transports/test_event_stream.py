@@ -11,6 +11,7 @@ import pytest
 from mcp_sync.errors import MessageTooLarge
 from mcp_sync.transports._event_stream import EventStream
 
+KINDS = ["", "event: message\n", "event:\n", "event: endpoint\n", "event: other\n"]
 CHECK, KANJI, EMOJI = "\u2705", "\u5165", "\U0001f600"
 
 
@@ -181,3 +182,14 @@ def test_time_grows_with_the_size_and_not_with_its_square() -> None:
     small = min(seconds(1_000_000) for _ in range(3))
     large = min(seconds(8_000_000) for _ in range(3))
     assert large < 40 * small + 0.05
+
+
+@pytest.mark.parametrize("size", [1, 100_000])
+def test_events_of_other_types_are_seen_where_they_are_wanted(size: int) -> None:
+    text = "x" * size
+    body = "".join(f"{kind}data: {text}{number}\n\n" for number, kind in enumerate(KINDS)).encode()
+    stream = EventStream([body], 1 << 20, ("message", "endpoint"))
+    seen = [(stream.kind, as_text(data)) for data in stream]
+    kinds = ["message", "message", "message", "endpoint", "other"]
+    wanted = [f"{text}{number}" if kind != "other" else "" for number, kind in enumerate(kinds)]
+    assert seen == list(zip(kinds, wanted))
