@@ -1,14 +1,15 @@
 """What the conversations with an authorization server consist of.
 
-A conversation is a generator: it yields a `Fetch`, is sent the `Answer`, or thrown what went wrong, and
-returns its outcome. It does no I/O and reads no clock, so that a test drives it with plain values.
+A conversation is a generator: it yields a `Fetch`, is sent the `Answer`, or thrown what went wrong; or it
+yields a `Pause`, and is sent nothing; in the end it returns its outcome. It does no I/O and reads no clock, so
+that a test drives it with plain values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Optional, TypeVar
+from typing import Any, Optional, TypeVar, Union
 
 T = TypeVar("T")
 
@@ -35,6 +36,17 @@ class Fetch:
 
 
 @dataclass(frozen=True)
+class Pause:
+    """Wait, because the authorization server asks for it.
+
+    Attributes:
+        seconds: How long.
+    """
+
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Answer:
     """What came back. Whatever fails before that is thrown in as an `AuthError`.
 
@@ -51,4 +63,5 @@ class Answer:
     url: str
 
 
-Conversation = Generator[Fetch, Answer, T]
+Step = Union[Fetch, Pause]
+Conversation = Generator[Step, Answer, T]
