@@ -145,6 +145,8 @@ class Harness:
         """Make a harness for a running server."""
         if endpoint.transport == "sse":
             return cls(endpoint, transports.LegacySSE(server.url("/sse")), server)
+        if endpoint.transport == "websocket":
+            return cls(endpoint, transports.WebSocket(server.url("/ws").replace("http", "ws", 1)), server)
         return cls(endpoint, transports.StreamableHTTP(server.url()), server)
 
     def reset(self) -> None:

@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 VENVS = {
-    "sdk1": ["mcp==1.30.*"],
+    "sdk1": ["mcp==1.30.*", "websockets==15.*"],
     "sdk2": ["mcp==2.3.*"],
     "fastmcp4": ["fastmcp==4.*"],
 }

@@ -26,6 +26,7 @@ ENDPOINTS = [
     Endpoint("sdk1", "stdio", "auto", HANDSHAKE),
     Endpoint("sdk1", "http", "auto", HANDSHAKE),
     Endpoint("sdk1", "sse", "legacy", HANDSHAKE),
+    Endpoint("sdk1", "websocket", "auto", HANDSHAKE),
     Endpoint("sdk2", "stdio", "auto", MODERN),
     Endpoint("sdk2", "stdio", "legacy", HANDSHAKE),
     Endpoint("sdk2", "http", "auto", MODERN),

@@ -100,7 +100,7 @@ def test_every_revision_is_spoken(endpoint: Any, mode: str) -> None:
         if mode in TRAITS:
             assert client.protocol_version == mode
         result = client.call_tool(
-            "steps", {"count": 20}, progress_callback=lambda *each: seen.append(each[0])
+            "steps", {"count": 20}, progress_callback=lambda now, *_: seen.append(now)
         )
         assert result.text == "done"
         assert seen == list(range(1, 21))

@@ -52,5 +52,5 @@ def run(stdio: Callable[[], Any], app: Callable[[], Any]) -> None:
         return
     listener = socket.create_server(("127.0.0.1", 0))
     print(listener.getsockname()[1], flush=True)
-    config = uvicorn.Config(app(), log_level="warning", lifespan="on", ws="none", timeout_graceful_shutdown=2)
+    config = uvicorn.Config(app(), log_level="warning", lifespan="on", ws="auto", timeout_graceful_shutdown=2)
     uvicorn.Server(config).run(sockets=[listener])

@@ -1,13 +1,18 @@
-"""A server on the official Python SDK 1.x: `sdk1_server.py stdio|http` (also the older SSE at `/sse`)."""
+"""A server on the official Python SDK 1.x: `sdk1_server.py stdio|http`.
+
+With `http` there are also the older SSE at `/sse` and WebSocket at `/ws`.
+"""
 
 from __future__ import annotations
 
 from common import BLOB, NAMES, PNG, Cancellations, run
 from mcp.server.fastmcp import Context, FastMCP, Image
 from mcp.server.fastmcp.exceptions import ToolError
+from mcp.server.websocket import websocket_server
 from mcp.types import Completion, SamplingMessage, TextContent
 from pydantic import AnyUrl, BaseModel
-from starlette.routing import Mount
+from starlette.routing import Mount, WebSocketRoute
+from starlette.websockets import WebSocket
 
 server = FastMCP("sdk1", instructions="Made for tests.", log_level="WARNING")
 cancellations = Cancellations()
@@ -149,10 +154,18 @@ async def unsubscribe(uri: AnyUrl) -> None:
 
 
 def app() -> object:
-    """Serve Streamable HTTP at `/mcp` and the older HTTP with SSE at `/sse`."""
-    both = server.streamable_http_app()
-    both.routes.append(Mount("/", app=server.sse_app()))
-    return both
+    """Serve Streamable HTTP at `/mcp`, the older HTTP with SSE at `/sse`, and WebSocket at `/ws`."""
+    everything = server.streamable_http_app()
+    everything.routes.append(WebSocketRoute("/ws", serve_websocket))
+    everything.routes.append(Mount("/", app=server.sse_app()))
+    return everything
+
+
+async def serve_websocket(socket: WebSocket) -> None:
+    """Serve one client over WebSocket."""
+    inner = server._mcp_server
+    async with websocket_server(socket.scope, socket.receive, socket.send) as (source, sink):
+        await inner.run(source, sink, inner.create_initialization_options())
 
 
 if __name__ == "__main__":
