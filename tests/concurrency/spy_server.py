@@ -49,7 +49,8 @@ def await_children(*pids):
     return [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
 """
 
-# Of both eras, and without imports that take long.
+# Of both eras, and without imports that take long. Calls of ``meet`` are answered when all are
+# there, those of ``hang`` never.
 STDIO_SERVER = f"""
 import json, os, sys, time
 
@@ -72,11 +73,21 @@ def result(method, params):
         time.sleep(float(text))
     return {{"resultType": "complete", "content": [{{"type": "text", "text": text}}]}}
 
+def answer(message):
+    reply = result(message["method"], message.get("params", {{}}))
+    print(json.dumps({{"jsonrpc": "2.0", "id": message["id"], "result": reply}}), flush=True)
+
+together = []
 for line in sys.stdin:
     message = json.loads(line)
-    if "id" in message:
-        reply = result(message["method"], message.get("params", {{}}))
-        print(json.dumps({{"jsonrpc": "2.0", "id": message["id"], "result": reply}}), flush=True)
+    params = message.get("params", {{}})
+    if params.get("name") == "meet":
+        together.append(message)
+        if len(together) == int(params["arguments"]["text"].split()[0]):
+            while together:
+                answer(together.pop())
+    elif "id" in message and params.get("name") != "hang":
+        answer(message)
 """
 
 

@@ -31,7 +31,9 @@ class Spied:
         told = arguments(url=self.server.url, mode=mode, bundle=self.bundle, **values)
         done = run("import json\ntold = json.loads(sys.argv[1])\n" + script, told)
         assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
-        return dict(json.loads(done.stdout.splitlines()[-1]))
+        *complaints, last = done.stdout.splitlines()
+        assert not complaints
+        return dict(json.loads(last))
 
     def check(self, parent: int) -> None:
         """See that each connection and each session served one process, and who ended which session."""

@@ -1,7 +1,8 @@
-"""Install what the interop tests, the conformance suite and the benchmarks talk to.
+"""Install what the interop and deployment tests, the conformance suite and the benchmarks talk to.
 
 `python -m tests.interop.install [COMPONENT ...]` makes, below `MCP_SYNC_INTEROP_HOME` (by default
-`.cache/interop` in the repository), one virtual environment for each Python SDK and one npm folder. It is
+`.cache/interop` in the repository), one virtual environment for each Python SDK, one with what applications
+are deployed with, one npm folder and one with Debian's nginx. It is
 idempotent: a component whose requirements have not changed costs nothing, and two runs at the same time wait
 for each other.
 """
@@ -16,22 +17,35 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+# What mcp_sync itself needs, for programs that use it without having it installed.
+OWN_REQUIREMENTS = ["requests", "sseclient-py", "websocket-client", "pydantic>=2", "jsonschema", "PySocks"]
 VENVS = {
     "sdk1": ["mcp==1.30.*", "websockets==15.*"],
     "sdk2": ["mcp==2.3.*"],
     "fastmcp4": ["fastmcp==4.*"],
+    "deployment": [
+        *OWN_REQUIREMENTS,
+        "gunicorn>=23",
+        "celery>=5.4",
+        "gevent>=24.11",
+        "eventlet>=0.39",
+        "ipykernel>=6.29",
+        "proxy.py>=2.4.10",
+        "pproxy>=2.7.9",
+    ],
 }
+DEBIAN_PACKAGES = {"nginx": ["nginx", "nginx-common"]}
 NODE_VERSION = "22.23.5"
 NPM_PACKAGES = {
     "@modelcontextprotocol/conformance": "0.2.0-alpha.12",
     "@modelcontextprotocol/server-everything": "2026.8.31",
     "@modelcontextprotocol/server-filesystem": "2026.8.31",
 }
-COMPONENTS = (*VENVS, "node")
+COMPONENTS = (*VENVS, "node", *DEBIAN_PACKAGES)
 OLDEST_PYTHON = (3, 10)
 
 
@@ -75,6 +89,16 @@ def npm_script(package: str, *path: str) -> Path:
     return home().joinpath("node", "node_modules", *package.split("/"), *path)
 
 
+def nginx() -> Path:
+    """Return the nginx binary.
+
+    Raises:
+        NotInstalled: It has not been installed.
+    """
+    _check("nginx")
+    return home() / "nginx" / "usr" / "sbin" / "nginx"
+
+
 def install(components: Iterable[str] = COMPONENTS) -> None:
     """Install the components that are missing, two at a time.
 
@@ -98,7 +122,8 @@ def _stamp(component: str) -> Path:
 
 
 def _wanted(component: str) -> str:
-    return json.dumps(VENVS.get(component) or _npm_manifest(), sort_keys=True)
+    wanted = VENVS.get(component) or DEBIAN_PACKAGES.get(component) or _npm_manifest()
+    return json.dumps(wanted, sort_keys=True)
 
 
 def _node_package() -> str:
@@ -127,11 +152,17 @@ def _install(component: str) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         with open(home() / f"{component}.log", "w") as log:
             try:
-                (_install_venv if component in VENVS else _install_node)(component, folder, log.fileno())
+                _installer(component)(component, folder, log.fileno())
             except subprocess.CalledProcessError:
                 print(f"installing {component} failed: see {log.name}", file=sys.stderr, flush=True)
                 raise
         _stamp(component).write_text(_wanted(component))
+
+
+def _installer(component: str) -> Callable[[str, Path, int], None]:
+    if component in VENVS:
+        return _install_venv
+    return _install_debian if component in DEBIAN_PACKAGES else _install_node
 
 
 @contextlib.contextmanager
@@ -154,6 +185,21 @@ def _install_node(component: str, folder: Path, log: int) -> None:
     if npm is None:
         raise NotInstalled("npm was not found: the TypeScript servers and the conformance suite need it")
     _run([npm, "install", "--no-audit", "--no-fund", "--prefix", str(folder)], log, cwd=folder)
+
+
+def _install_debian(component: str, folder: Path, log: int) -> None:
+    """Unpack packages of Debian into a folder: this needs no root, and leaves the system alone."""
+    if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
+        raise NotInstalled(f"{component} is taken from Debian, and there is no apt-get here")
+    folder.mkdir()
+    packages = DEBIAN_PACKAGES[component]
+    try:
+        _run(["apt-get", "download", *packages], log, cwd=folder)
+    except subprocess.CalledProcessError:
+        _run(["apt-get", "update"], log)  # The lists of a new machine may be missing or out of date.
+        _run(["apt-get", "download", *packages], log, cwd=folder)
+    for package in folder.glob("*.deb"):
+        _run(["dpkg", "-x", str(package), str(folder)], log)
 
 
 def _run(command: list[str], log: int, cwd: Path | None = None) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Optional
 
@@ -30,6 +31,7 @@ def launch(command: Sequence[str], env: Mapping[str, str], cwd: Optional[str]) -
     Raises:
         ConnectFailed: It cannot be started.
     """
+    _refuse_where_gevent_cannot(command[0])
     resolved = resolve(command, env)
     if resolved is None:
         raise _not_found(command[0], env)
@@ -55,6 +57,17 @@ def launch(command: Sequence[str], env: Mapping[str, str], cwd: Optional[str]) -
             raise _start_failed(error, command[0], env, cwd) from error
         ours.pop_all()
     return Launched(popen, stdin, stdout, stderr, *wakes)
+
+
+def _refuse_where_gevent_cannot(program: str) -> None:
+    # Patched by gevent, a start in another thread than the main one fails only after the process runs.
+    gevent = sys.modules.get("gevent")
+    is_patched = subprocess.Popen.__module__.startswith("gevent.")
+    if gevent is not None and is_patched and not gevent.get_hub().loop.default:
+        raise ConnectFailed(
+            f"could not start {program}: gevent starts processes in the main thread only; "
+            "open the client there"
+        )
 
 
 def _pipe(reader: contextlib.ExitStack, writer: contextlib.ExitStack) -> tuple[int, int]:
