@@ -1,8 +1,8 @@
 """What the conversations with an authorization server consist of.
 
-A conversation is a generator: it yields a `Fetch`, is sent the `Answer`, or thrown what went wrong; or it
-yields a `Pause`, and is sent nothing; in the end it returns its outcome. It does no I/O and reads no clock, so
-that a test drives it with plain values.
+A conversation is a generator: it yields a `Fetch`, and is sent the `Answer`, or thrown what went wrong; or it
+yields a `Pause`, and is sent nothing. In the end it returns its outcome. It does no I/O and reads no clock,
+so that a test drives it with plain values.
 """
 
 from __future__ import annotations
