@@ -1,4 +1,4 @@
-"""The floor: `requests` and `json` (or a pipe) with the same payloads and no protocol around them."""
+"""The floor: `requests` and `json` (or a pipe, or a WebSocket) with the same payloads, no protocol around them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import subprocess
 from typing import Any
 
 import requests
+import websocket
 
 META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -27,7 +28,7 @@ def _payload(request_id: int, method: str = "tools/call", params: Any = None) ->
 
 
 class Contender:
-    """Bare HTTP or a bare pipe, whichever the target is."""
+    """Bare HTTP, a bare pipe or a bare WebSocket, whichever the target is."""
 
     def open(self, target: dict[str, Any]) -> None:
         """Keep what a call needs; the first call connects."""
@@ -36,7 +37,10 @@ class Contender:
         self.event_stream = target.get("event_stream", False)
         self.headers = HEADERS
         self.process: Any = None
-        if self.url is None:
+        self.socket: Any = None
+        if self.url is not None and self.url.startswith("ws:"):
+            self.socket = websocket.create_connection(self.url, subprotocols=["mcp"])
+        elif self.url is None:
             self.process = subprocess.Popen(target["command"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         else:
             self.session = requests.Session()
@@ -49,6 +53,8 @@ class Contender:
             self.process.stdin.close()
             self.process.stdout.close()
             self.process.wait(10)
+        elif self.socket is not None:
+            self.socket.close()
         else:
             self.session.close()
 
@@ -62,7 +68,10 @@ class Contender:
     def call(self) -> None:
         """Make one small call."""
         self.next_id += 1
-        if self.process is None:
+        if self.socket is not None:
+            self.socket.send(json.dumps(_payload(self.next_id)))
+            result = json.loads(self.socket.recv())["result"]
+        elif self.process is None:
             result = self._post(_payload(self.next_id))
         else:
             self.process.stdin.write(json.dumps(_payload(self.next_id)).encode() + b"\n")

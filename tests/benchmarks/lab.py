@@ -133,6 +133,22 @@ class Lab:
         finally:
             process.communicate(timeout=10)
 
+    @contextlib.contextmanager
+    def websocket(self, core: int | None) -> Iterator[str]:
+        """Run the canned WebSocket server, which keeps to a core if one is given; yield its URL."""
+        place = [] if core is None else [str(core)]
+        process = subprocess.Popen(
+            [sys.executable, str(HERE / "canned_websocket.py"), *place],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        try:
+            yield f"ws://127.0.0.1:{int(process.stdout.readline())}/ws"
+        finally:
+            process.communicate(timeout=10)
+
     def stats(self) -> dict[str, int]:
         """Return, and reset, how many connections the server had."""
         with urllib.request.urlopen(f"{self.url}/stats", timeout=10) as answer:

@@ -87,6 +87,15 @@ def _stdio_calls(cores: int) -> Callable[[Lab], Rounds]:
     return measure
 
 
+def _websocket_calls(lab: Lab) -> Rounds:
+    client, server = lab.cores(2)
+    with (
+        lab.websocket(server) as url,
+        lab.running("bare", "ours", target={"url": url}, core=client) as workers,
+    ):
+        return small_calls(workers, lab.few(11, 5), lab.few(300, 100))
+
+
 def _imports(lab: Lab) -> Rounds:
     statements = {"sdk": "import mcp", "ours": "import mcp_sync; mcp_sync.Client"}
     takes = {
@@ -237,6 +246,7 @@ ROWS = (
     Row("legacy-sse", "small call, legacy SSE", "ms", _legacy_sse_calls, (Target(0.50, "sdk"),)),
     Row("stdio", "small call, stdio, kept to one core", "ms", _stdio_calls(1), STDIO_TARGETS),
     Row("stdio-2", "small call, stdio, a core for each side", "ms", _stdio_calls(2), STDIO_TARGETS),
+    Row("websocket", "small call, WebSocket", "ms", _websocket_calls, (Target(1.6, "bare"),)),
     Row(
         "busy",
         "small call, JSON, beside a busy thread",
