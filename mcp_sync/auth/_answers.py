@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Optional
 
@@ -14,6 +16,7 @@ _LONGEST_CODE = 64
 _LONGEST_QUOTE = 200
 # A shorter text is no secret, and stands in other words by chance.
 _SHORTEST_SECRET = 4
+_NUMBER = re.compile(r"[+-]?[0-9]{1,15}(?:\.[0-9]{0,15})?")
 
 
 class Refusal(NamedTuple):
@@ -73,7 +76,7 @@ def described(answer: Answer, secrets: Iterable[str] = ()) -> str:
     """Return in a few words what an answer is that is of no use."""
     body = json_object(answer.body)
     if body is None:
-        return f"status {answer.status}, no JSON"
+        return f"status {answer.status}" + (", no JSON" if answer.status < 300 else "")
     refusal = str(refusal_of(body, secrets))
     return f"status {answer.status}: {refusal}" if refusal else f"status {answer.status}"
 
@@ -88,3 +91,16 @@ def text_of(body: Mapping[str, Any], name: str) -> Optional[str]:
     except UnicodeEncodeError:
         return None
     return value
+
+
+def number_of(value: Any) -> Optional[float]:
+    """Return a number, also one that came as a text; ``None`` for anything else."""
+    if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
+        return float(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
