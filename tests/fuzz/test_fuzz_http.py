@@ -77,7 +77,8 @@ def plain(data: bytes) -> Optional[tuple[Any, ...]]:
     response = http.client.HTTPResponse(Connection(io.BufferedReader(io.BytesIO(data))), method="POST")
     try:
         response.begin()
-        head = told(response, response.headers.items())
+        # White space behind a value is none of it (RFC 9110, section 5.5).
+        head = told(response, [(name, value.strip(" \t")) for name, value in response.headers.items()])
         return (*head, response.read())
     except (http.client.HTTPException, OSError, ValueError):
         return None
@@ -101,10 +102,13 @@ def ours(pieces: list[bytes]) -> Optional[tuple[Any, ...]]:
 def test_a_response_is_read_as_http_client_reads_it(example: tuple[bytes, list[bytes]]) -> None:
     data, pieces = example
     expected = plain(data)
-    if expected is not None and expected[0] >= 200:
-        assert ours(pieces) == expected
-    else:
-        ours(pieces)
+    read = ours(pieces)
+    if expected is None or expected[0] < 200:
+        return
+    if expected[0] == 204:
+        # There is no body (RFC 9112, section 6.3); http.client reads chunks all the same.
+        expected = (*expected[:-1], b"")
+    assert read == expected
 
 
 @st.composite

@@ -82,7 +82,10 @@ class Head(http.client.HTTPResponse):
             if self.status < 200 and self.status != _SWITCHING_PROTOCOLS:
                 self.headers = None
                 continue
-            self.fields = Headers.of(_by_name(self.headers.items()))
+            # The white space behind a value stays there with http.client.
+            self.fields = Headers.of(
+                _by_name((name, value.strip(" \t")) for name, value in self.headers.items())
+            )
             return
 
     def _begin_usual(self) -> bool:
@@ -163,9 +166,9 @@ class Head(http.client.HTTPResponse):
 
 
 def _split(line: str) -> Optional[tuple[str, str]]:
-    """Split a line of the head, or return ``None`` if it is an odd one: folded, or without a name."""
+    """Split a line of the head, or return ``None`` if it is an odd one: folded, or without a fit name."""
     name, colon, value = line.partition(":")
-    if not colon or not name or name[0] in " \t" or name[-1] in " \t":
+    if not colon or not name or " " in name or not (name.isascii() and name.isprintable()):
         return None
     return name, value.strip(" \t")
 
