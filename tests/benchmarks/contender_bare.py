@@ -1,4 +1,4 @@
-"""The floor: `requests` and `json` (or a pipe, or a WebSocket) with the same payloads, no protocol around them."""
+"""The floor: `requests` and `json` (or a pipe, or a WebSocket) with the same payloads and nothing around them."""
 
 from __future__ import annotations
 
