@@ -1,4 +1,4 @@
-"""The floor: `requests` and `json` (or a pipe, or a WebSocket) with the same payloads and nothing around them."""
+"""The floor: `requests` and `json` (or a pipe, or a WebSocket) with the same payloads, without a protocol."""
 
 from __future__ import annotations
 
