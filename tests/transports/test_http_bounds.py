@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Callable
 
 import pytest
+import requests
 import trustme
 from http_server import (
     LISTENING,
@@ -28,6 +29,7 @@ from http_server import (
 from mcp_sync._concurrency.deadline import Deadline
 from mcp_sync.errors import CallCancelled, CallTimeout, ConnectFailed, ConnectionLost
 from mcp_sync.options import Timeouts
+from mcp_sync.transports._http.adapter.timed_socket import TimedSocket
 from mcp_sync.transports._http.exchange import Aborted, Exchange
 
 SLACK = 1.0  # seconds by which a loaded machine may be late
@@ -479,3 +481,35 @@ def test_a_closed_channel_refuses_calls(session: Any) -> None:
     assert caught.value.request_sent is False
     with pytest.raises(ConnectionLost):
         client.notify()
+
+
+def test_what_is_at_hand_after_the_deadline_is_read_up_to_a_limit() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        timed = TimedSocket(ours)
+        timed.deadline = Deadline(0.0)
+        buffer = bytearray(10)
+        theirs.sendall(b"x" * 30)
+        assert [timed.readinto(buffer) for _ in range(3)] == [10, 10, 10]
+        timed.deadline = Deadline(PATIENCE)
+        theirs.sendall(b"x" * 10_000)
+        assert timed.readinto(buffer) == 10
+        timed.deadline = Deadline(0.0)
+        with pytest.raises(socket.timeout):
+            for _ in range(900):
+                timed.readinto(buffer)
+
+
+@pytest.mark.parametrize("is_users", [False, True])
+def test_a_stream_that_never_pauses_ends_with_the_deadline(session: Any, is_users: bool) -> None:
+    def script(turn: Turn) -> None:
+        turn.stream(b": hello\n\n")
+        while not turn.server._stopping:
+            turn.chunk(b": still here\n\n" * 20)
+
+    with requests.Session() as users:
+        client = session(script, session=users if is_users else None)
+        started = time.monotonic()
+        with pytest.raises(CallTimeout):
+            client.call(timeout=0.2)
+        assert time.monotonic() - started < 0.2 + SLACK

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import socket
 from collections.abc import Mapping
 from typing import Any, Optional
 
@@ -66,7 +67,9 @@ class SessionReply:
     def _arm(self) -> None:
         if self._sock is not None:
             left = self._deadline.remaining()
-            self._sock.settimeout(None if left is None else max(left, 0.001))
+            if left == 0.0:  # What is at hand would be read in any case, and some peers never stop to send.
+                raise socket.timeout("the deadline has passed")
+            self._sock.settimeout(left)
 
     def read(self, limit: int) -> bytes:
         """Return the whole body, of at most ``limit`` bytes."""

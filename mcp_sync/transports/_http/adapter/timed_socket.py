@@ -16,6 +16,8 @@ from ...._concurrency.deadline import Deadline
 # A thread that waits for a connection looks this often whether it still has to.
 SLICE = 0.1
 _WSAEWOULDBLOCK = 10035
+# So often what is at hand is read after the deadline: some peers never stop to send.
+_OVERTIME = 16
 IN_PROGRESS = (errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY, errno.EINTR, _WSAEWOULDBLOCK)
 _DISCONNECTED = (errno.EPIPE, errno.ECONNRESET, errno.ECONNABORTED, errno.ENOTCONN, errno.ESHUTDOWN)
 # On Windows Ctrl-C does not interrupt a wait, so each is cut into slices.
@@ -31,14 +33,15 @@ class TimedSocket(io.RawIOBase):
     """Reads from and writes to a connected socket, whose timeouts it owns.
 
     Attributes:
-        deadline: The current bound. One that has expired admits what is at hand; with ``None`` nothing is
-            read at all.
+        deadline: The current bound. One that has expired admits what is at hand, up to a limit; with
+            ``None`` nothing is read at all.
     """
 
     def __init__(self, sock: Any) -> None:
         super().__init__()
         self._sock = sock
         self.deadline: Optional[Deadline] = None
+        self._overtime = 0
         self._armed: Optional[float] = sock.gettimeout()
         if _LONGEST is not None:
             self._arm(_LONGEST)
@@ -57,11 +60,19 @@ class TimedSocket(io.RawIOBase):
         if self.deadline is None:
             return None
         self._lower_timeout()
+        if self._armed == 0.0:
+            self._count_overtime()
         while True:
             try:
                 return cast(int, self._sock.recv_into(buffer))
             except _NOT_NOW:
                 self._raise_timeout()
+
+    def _count_overtime(self) -> None:
+        assert self.deadline is not None
+        self._overtime = self._overtime + 1 if self.deadline.expired else 0
+        if self._overtime > _OVERTIME:
+            raise socket.timeout("the deadline has passed")
 
     def write_all(self, data: bytes) -> None:
         """Send all of it, in one system call if it fits.
