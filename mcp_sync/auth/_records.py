@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, NamedTuple, Optional, TypeVar
 
 R = TypeVar("R", bound="Record")
@@ -14,9 +14,11 @@ class Record:
     """A value that a store keeps."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return what a store keeps: JSON-safe, without what is not set."""
+        """Return what a store keeps: JSON-safe, without what may be left out and is not set."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items() if v is not None}
+        needed = {each.name for each in fields(self) if each.default is MISSING}
+        kept = {name: v for name, v in values.items() if v is not None or name in needed}
+        return {name: list(v) if isinstance(v, tuple) else v for name, v in kept.items()}
 
     @classmethod
     def from_json(cls: type[R], value: Mapping[str, Any]) -> R:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import secrets
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Optional, Protocol
 
+from .._concurrency import fork
 from .._concurrency.deadline import Deadline
-from ..errors import CallTimeout
+from ._locks import ThreadLocks
 from ._records import Key
 
 
@@ -23,6 +26,10 @@ class Stored(NamedTuple):
     value: dict[str, Any]
     version: str
 
+    def __repr__(self) -> str:
+        # The value holds secrets.
+        return f"Stored(version={self.version!r})"
+
 
 class Store(Protocol):
     """Keeps records. Safe for any number of threads, and as far as it says so for processes.
@@ -32,7 +39,7 @@ class Store(Protocol):
     """
 
     def get(self, key: Key) -> Optional[Stored]:
-        """Return what is kept under a key."""
+        """Return what is kept under a key. The value is not to be changed."""
 
     def put(self, key: Key, value: Optional[Mapping[str, Any]], expected: Optional[str]) -> bool:
         """Replace what is kept, unless somebody else was faster.
@@ -54,42 +61,49 @@ class Store(Protocol):
 
 
 class MemoryStore:
-    """Keeps records in this process, until it ends."""
+    """Keeps records in this process, until it ends.
+
+    A forked child starts with a copy of them. From then on neither process knows what the other one does, so
+    a refresh token that may be used only once works for one of them: processes that share a user's grant need
+    another store.
+    """
 
     def __init__(self) -> None:
-        # Guards both tables. Nothing happens under it.
-        self._guard = threading.Lock()
+        self._locks = ThreadLocks()
         self._values: dict[Key, Stored] = {}
-        self._count = 0
-        self._locks: dict[Key, threading.Lock] = {}
+        self._renew()
+        fork.watch(self)
+
+    def _renew(self) -> None:
+        # Makes comparing and setting one step. Nothing else happens under it.
+        self._guard = threading.Lock()
+
+    def after_fork_in_child(self) -> None:
+        """Replace what a thread of the parent may have locked."""
+        self._renew()
 
     def get(self, key: Key) -> Optional[Stored]:
         """See `Store.get`."""
-        with self._guard:
-            return self._values.get(key)
+        return self._values.get(key)
 
     def put(self, key: Key, value: Optional[Mapping[str, Any]], expected: Optional[str]) -> bool:
         """See `Store.put`."""
+        new = None if value is None else Stored(json.loads(json.dumps(value)), new_version())
         with self._guard:
             held = self._values.get(key)
             if (held.version if held is not None else None) != expected:
                 return False
-            if value is None:
+            if new is None:
                 self._values.pop(key, None)
             else:
-                self._count += 1
-                self._values[key] = Stored(dict(value), str(self._count))
+                self._values[key] = new
             return True
 
-    @contextmanager
-    def lock(self, key: Key, deadline: Deadline) -> Iterator[None]:
+    def lock(self, key: Key, deadline: Deadline) -> AbstractContextManager[None]:
         """See `Store.lock`."""
-        with self._guard:
-            lock = self._locks.setdefault(key, threading.Lock())
-        left = deadline.remaining()
-        if not lock.acquire(timeout=-1 if left is None else left):
-            raise CallTimeout("somebody else held the lock of the token store for too long")
-        try:
-            yield
-        finally:
-            lock.release()
+        return self._locks.hold(key, deadline)
+
+
+def new_version() -> str:
+    """Return a version that no other value has, in any process."""
+    return secrets.token_hex(8)

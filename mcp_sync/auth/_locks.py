@@ -1,0 +1,213 @@
+"""Locks by name: between the threads of a process, and between processes that share a folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import sys
+import threading
+import time
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Optional
+from weakref import WeakValueDictionary
+
+from .._concurrency import fork
+from .._concurrency.deadline import Deadline
+from ..errors import AuthError, CallTimeout
+from ._records import Key
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+# How long the first look at a lock file of another process has to wait, and the later ones, in seconds.
+_FIRST_LOOK = 0.002
+_LAST_LOOK = 0.05
+
+
+class ThreadLocks:
+    """Locks by name between the threads of this process. In a forked child all of them are free."""
+
+    def __init__(self) -> None:
+        self._renew()
+        fork.watch(self)
+
+    def _renew(self) -> None:
+        # Guards the table. Nothing happens under it.
+        self._guard = threading.Lock()
+        # A lock is there as long as somebody holds it or waits for it, so the table does not grow; and one
+        # whose holder was struck down by a signal handler before it knew that it was one goes with it.
+        self._locks: WeakValueDictionary[Hashable, _Lock] = WeakValueDictionary()
+
+    def after_fork_in_child(self) -> None:
+        """Forget who holds what: those threads are not here."""
+        self._renew()
+
+    @contextmanager
+    def hold(self, name: Hashable, deadline: Deadline) -> Iterator[None]:
+        """Hold the lock of a name. Not re-entrant.
+
+        Raises:
+            CallTimeout: Another thread held it until the deadline.
+        """
+        with self._guard:
+            lock = self._locks.get(name)
+            if lock is None:
+                lock = self._locks[name] = _Lock()
+        left = deadline.remaining()
+        held = False
+        try:
+            held = lock.inner.acquire(timeout=-1 if left is None else min(left, threading.TIMEOUT_MAX))
+            if not held:
+                raise _too_late(deadline)
+            yield
+        finally:
+            if held:
+                lock.inner.release()
+
+
+class _Lock:
+    """A lock that can be referred to weakly, whatever gevent makes of the inner one."""
+
+    def __init__(self) -> None:
+        self.inner = threading.Lock()
+
+
+def _too_late(deadline: Deadline) -> CallTimeout:
+    what = "somebody else held the lock of the token store for too long"
+    return CallTimeout(what, timeout=deadline.reached)
+
+
+class FolderLocks:
+    """Locks by name between all threads and processes that use a folder.
+
+    Each is a lock of the system on a file of the folder, so that it ends with its holder, however that ends.
+    The file goes away with it. To a forked child the locks of its parent are held by somebody else.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @contextmanager
+    def hold(self, name: str, deadline: Deadline) -> Iterator[None]:
+        """Hold the lock of a name, which is the name of its file. Not re-entrant.
+
+        Raises:
+            AuthError: The file cannot be made.
+            CallTimeout: Somebody else held it until the deadline.
+        """
+        path = os.path.join(os.path.realpath(self.folder), name)
+        # Threads wait here, at no cost; and where the system knows processes only, this keeps them apart.
+        with _threads.hold(path, deadline):
+            held = _FileLock(path)
+            try:
+                pause = _FIRST_LOOK
+                while not held.taken():
+                    left = deadline.remaining()
+                    if left == 0.0:
+                        raise _too_late(deadline)
+                    time.sleep(min(pause * random.uniform(0.5, 1.0), _LAST_LOOK if left is None else left))
+                    pause = min(pause * 2, _LAST_LOOK)
+                yield
+            finally:
+                held.release()
+
+
+class _FileLock:
+    """A lock on a file, which is there while the lock is held."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._descriptor: Optional[int] = None
+        self._held = False
+        fork.watch(self)
+
+    def after_fork_in_child(self) -> None:
+        """Leave the lock to the parent, and end this process's part in it."""
+        descriptor, self._descriptor, self._held = self._descriptor, None, False
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def taken(self) -> bool:
+        """Take the lock if it is free.
+
+        Raises:
+            AuthError: The file cannot be made or locked.
+        """
+        try:
+            # A child that is forked in between would know nothing of the descriptor, and keep the lock alive.
+            with fork.hold_off():
+                self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | _NO_LINKS, 0o600)
+                self._held = _locked(self._descriptor) and self._is_current(self._descriptor)
+        except OSError as error:
+            # On Windows nobody may open what somebody else is removing.
+            if not (sys.platform == "win32" and isinstance(error, PermissionError)):
+                raise AuthError(f"the token store cannot be locked: {error}") from error
+        if not self._held:
+            self.release()
+        return self._held
+
+    def _is_current(self, descriptor: int) -> bool:
+        """Tell whether this is still the file that others look at: whoever held it before has removed it."""
+        if sys.platform == "win32":
+            return True  # What is open cannot be removed.
+        try:
+            return os.path.samestat(os.fstat(descriptor), os.lstat(self._path))
+        except FileNotFoundError:
+            return False
+
+    def release(self) -> None:
+        """Let others have the lock, if it is held."""
+        if self._descriptor is None:
+            return
+        held, self._held = self._held, False
+        try:
+            if held and sys.platform != "win32":
+                with suppress(OSError):
+                    os.unlink(self._path)
+            _unlock(self._descriptor)
+        finally:
+            os.close(self._descriptor)
+            self._descriptor = None
+        if held and sys.platform == "win32":
+            with suppress(OSError):  # Somebody else has it open by now.
+                os.unlink(self._path)
+
+    # Where a signal handler struck before `release` was reached.
+    __del__ = release
+
+
+def _locked(descriptor: int) -> bool:
+    """Lock an open file, unless it is locked already."""
+    try:
+        if sys.platform == "win32":
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
+
+
+def _unlock(descriptor: int) -> None:
+    # In so many words: copies of the descriptor in other processes would keep the lock alive.
+    with suppress(OSError):
+        if sys.platform == "win32":
+            msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
+        else:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+def file_name(key: Key) -> str:
+    """Return a name for what belongs to a key, of letters, digits and a hyphen, whatever is in the key."""
+    text = json.dumps(key).encode()
+    return f"{key.kind}-{hashlib.sha256(text).hexdigest()}"
+
+
+_threads = ThreadLocks()
+_NO_LINKS = getattr(os, "O_NOFOLLOW", 0)

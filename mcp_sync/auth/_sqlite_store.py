@@ -1,0 +1,140 @@
+"""The store for many users on one machine: a SQLite database."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, Callable, Optional, TypeVar, Union
+
+from .._concurrency import fork
+from .._concurrency.deadline import Deadline
+from ..errors import AuthError, UsageError
+from ._locks import FolderLocks, file_name
+from ._private_files import check_file, make_file, make_folder
+from ._records import Key
+from ._store import Stored, new_version
+
+T = TypeVar("T")
+
+# How long one look or change waits for those of others, in seconds; each takes milliseconds.
+_PATIENCE = 10.0
+_TABLE = """
+CREATE TABLE IF NOT EXISTS mcp_sync_records (
+    kind TEXT, issuer TEXT, resource TEXT, principal TEXT, version TEXT NOT NULL, value TEXT NOT NULL,
+    PRIMARY KEY (kind, issuer, resource, principal)
+) WITHOUT ROWID
+"""
+_WHERE = "WHERE kind = ? AND issuer = ? AND resource = ? AND principal = ?"
+
+
+class SQLiteStore:
+    """Keeps records in a table of a SQLite database.
+
+    The database may hold other tables too. Its file is for its owner only. For threads, processes and forked
+    children of one machine: each look and each change has a connection of its own. Beside the file there is a
+    folder, named like it with ``-locks`` at the end, whose files are there while a lock is held.
+
+    Args:
+        path: The file. It is made when it is needed, and so is its folder; ``~`` is the home directory.
+
+    Raises:
+        AuthError: From every method: the database cannot be read or written. The message names it, and
+            nothing is lost.
+    """
+
+    def __init__(self, path: Union[str, os.PathLike[str]]) -> None:
+        if os.fspath(path) in ("", ":memory:"):
+            raise UsageError("SQLiteStore needs a file; MemoryStore keeps records in memory")
+        self._path = Path(path).expanduser().absolute()
+        self._locks = FolderLocks(Path(f"{self._path}-locks"))
+
+    def __repr__(self) -> str:
+        return f"SQLiteStore({str(self._path)!r})"
+
+    def get(self, key: Key) -> Optional[Stored]:
+        """See `Store.get`."""
+        row = self._connected(lambda database: _row(database, key)) if check_file(self._path) else None
+        if row is None:
+            return None
+        value = _decoded(row[0])
+        if value is None:
+            raise AuthError(f"the token store has a damaged record of the kind {key.kind}: {self._path}")
+        return Stored(value, str(row[1]))
+
+    def put(self, key: Key, value: Optional[Mapping[str, Any]], expected: Optional[str]) -> bool:
+        """See `Store.put`."""
+        text = None if value is None else json.dumps(value)
+        make_file(self._path)
+        return self._connected(lambda database: _exchange(database, key, text, expected))
+
+    @contextmanager
+    def lock(self, key: Key, deadline: Deadline) -> Iterator[None]:
+        """See `Store.lock`."""
+        make_folder(self._locks.folder)
+        with self._locks.hold(f"{file_name(key)}.lock", deadline):
+            yield
+
+    def _connected(self, use: Callable[[sqlite3.Connection], T]) -> T:
+        try:
+            # A child that is forked in the middle of it would inherit locks inside the library.
+            with fork.hold_off(), closing(_connect(self._path)) as database:
+                return use(database)
+        except sqlite3.Error as error:
+            raise AuthError(f"the token store cannot be used: {error}: {self._path}") from error
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    # With its journal as it is, by default not the write-ahead log: that would make a change three times as
+    # fast, but a look, of which there are many more, half as fast, and it does not work over a network.
+    database = sqlite3.connect(str(path), timeout=_PATIENCE, isolation_level=None)
+    database.execute("PRAGMA secure_delete = ON")
+    return database
+
+
+def _row(database: sqlite3.Connection, key: Key) -> Any:
+    try:
+        return database.execute(
+            f"SELECT value, version FROM mcp_sync_records {_WHERE}", _texts(key)
+        ).fetchone()
+    except sqlite3.OperationalError as error:
+        if "no such table" in str(error):
+            return None
+        raise
+
+
+def _exchange(database: sqlite3.Connection, key: Key, text: Optional[str], expected: Optional[str]) -> bool:
+    """Replace a record, unless it has another version than is expected. Ends its transaction in any case."""
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        database.execute(_TABLE)
+        row = _row(database, key)
+        if (row[1] if row is not None else None) != expected:
+            return False
+        if text is None:
+            database.execute(f"DELETE FROM mcp_sync_records {_WHERE}", _texts(key))
+        else:
+            row = (*_texts(key), new_version(), text)
+            database.execute("REPLACE INTO mcp_sync_records VALUES (?, ?, ?, ?, ?, ?)", row)
+        database.execute("COMMIT")
+        return True
+    finally:
+        if database.in_transaction:
+            database.execute("ROLLBACK")
+
+
+def _texts(key: Key) -> list[str]:
+    # SQLite does not take every string, but every string of ASCII.
+    return [json.dumps(part)[1:-1] for part in key]
+
+
+def _decoded(text: Any) -> Optional[dict[str, Any]]:
+    # An error would carry the text along, so none leaves this place.
+    try:
+        value = json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None

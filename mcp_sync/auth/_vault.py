@@ -1,0 +1,257 @@
+"""What the authorization hooks read and write: records instead of raw values of a store."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, TypeVar
+from urllib.parse import urlsplit, urlunsplit
+
+from ._reading import read_record
+from ._records import ClientRecord, Grant, Key, Pending, Record, ServerRecord
+from ._rules import is_loopback
+from ._store import Store, Stored
+
+if TYPE_CHECKING:
+    from ._registration import ClientIdentity
+
+logger = logging.getLogger("mcp_sync.auth")
+R = TypeVar("R", bound=Record)
+
+PENDING_LIFE = 3600.0  # seconds for which an authorization waits for the user
+_PENDING_MOST = 100  # authorizations of one principal that may wait at once
+_ATTEMPTS = 20  # how often a write that somebody else keeps overtaking is tried
+
+
+class Held(NamedTuple):
+    """A grant and the version under which the store holds it."""
+
+    grant: Grant
+    version: str
+
+
+class Vault:
+    """Typed access to a store. Safe for any number of threads; keeps nothing itself.
+
+    A record that cannot be understood counts as absent, with a warning, and may be replaced; what a newer
+    release has added to one is left out.
+
+    Args:
+        store: Where the records are.
+        clock: Tells the time, in seconds since 1970.
+
+    Raises:
+        AuthError: From every method: the store cannot be read or written.
+    """
+
+    def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
+        self.store = store
+        self._clock = clock
+
+    # What discovery found out about a server.
+
+    def found(self, server: str) -> Optional[ServerRecord]:
+        """Return what is known of an MCP server."""
+        return self._record(ServerRecord, Key("server", resource=server_name(server)))
+
+    def keep_found(self, server: str, found: ServerRecord) -> None:
+        """Keep what discovery found; the latest finding wins."""
+        self._replace(Key("server", resource=server_name(server)), found.to_json())
+
+    def forget_found(self, server: str) -> None:
+        """Have discovery look anew."""
+        self._replace(Key("server", resource=server_name(server)), None)
+
+    # How an authorization server knows this client.
+
+    def client(
+        self, issuer: str, identity: ClientIdentity, redirect_uri: Optional[str] = None
+    ) -> Optional[ClientRecord]:
+        """Return the registration at an authorization server."""
+        return self._record(ClientRecord, client_key(issuer, identity, redirect_uri))
+
+    def keep_client(
+        self, issuer: str, identity: ClientIdentity, client: ClientRecord, redirect_uri: Optional[str] = None
+    ) -> None:
+        """Keep a registration; the latest one wins."""
+        self._replace(client_key(issuer, identity, redirect_uri), client.to_json())
+
+    def forget_client(
+        self,
+        issuer: str,
+        identity: ClientIdentity,
+        client: Optional[ClientRecord] = None,
+        redirect_uri: Optional[str] = None,
+    ) -> None:
+        """Remove a registration.
+
+        Args:
+            issuer: The authorization server.
+            identity: What the user said about the client.
+            client: The registration that does not work. Another one, which somebody has made meanwhile,
+                stays. ``None`` removes whatever is there.
+            redirect_uri: The redirect URI in use.
+        """
+        key = client_key(issuer, identity, redirect_uri)
+        stored = self.store.get(key)
+        if stored is None:
+            return
+        kept = self._understood(ClientRecord, key, stored)
+        if client is None or kept is None or kept.client_id == client.client_id:
+            self.store.put(key, None, stored.version)
+
+    # Grants.
+
+    def grant(self, server: str, principal: str = "") -> Optional[Held]:
+        """Return a user's grant for an MCP server, from the authorization server that is known for it."""
+        key = self.grant_key(server, principal)
+        stored = self.store.get(key) if key is not None else None
+        if key is None or stored is None:
+            return None
+        grant = self._understood(Grant, key, stored)
+        return None if grant is None else Held(grant, stored.version)
+
+    def keep_grant(self, server: str, principal: str, grant: Grant, expected: Optional[str]) -> bool:
+        """Keep a grant, unless somebody else was faster.
+
+        Args:
+            server: The MCP server.
+            principal: Whose grant it is.
+            grant: The new grant.
+            expected: The version of the grant that it replaces, ``None`` if there was none.
+
+        Returns:
+            ``False`` if another grant is there by now: it is the one to use.
+        """
+        key = _grant_key(server, principal, grant.issuer, grant.resource)
+        if self.store.put(key, grant.to_json(), expected):
+            return True
+        stored = self.store.get(key) if expected is None else None
+        if stored is None or self._understood(Grant, key, stored) is not None:
+            return False
+        # What nobody can read must not stand in the way for ever.
+        return self.store.put(key, grant.to_json(), stored.version)
+
+    def forget_grant(self, server: str, principal: str, expected: Optional[str]) -> bool:
+        """Remove a grant, unless it has been replaced meanwhile.
+
+        Args:
+            server: The MCP server.
+            principal: Whose grant it is.
+            expected: The version that is to go, ``None`` for whatever is there.
+
+        Returns:
+            ``False`` if another grant is there by now.
+        """
+        key = self.grant_key(server, principal)
+        if key is None:
+            return True
+        if expected is None:
+            self._replace(key, None)
+            return True
+        return self.store.put(key, None, expected)
+
+    def grant_key(self, server: str, principal: str = "") -> Optional[Key]:
+        """Return what a grant is kept and locked under, ``None`` while nothing is known of the server."""
+        found = self.found(server)
+        return None if found is None else _grant_key(server, principal, found.issuer, found.resource)
+
+    # Authorizations that wait for the user.
+
+    def keep_pending(self, pending: Pending) -> None:
+        """Keep an authorization until it is taken, an hour at most, and drop those that were given up."""
+        self._replace(Key("pending", resource=pending.state), pending.to_json())
+        self._note_pending(pending)
+
+    def take_pending(self, state: str) -> Optional[Pending]:
+        """Take an authorization out: of any number of callers only one gets it, and only within the hour."""
+        key = Key("pending", resource=state)
+        stored = self.store.get(key) if state else None
+        if stored is None or not self.store.put(key, None, stored.version):
+            return None
+        pending = self._understood(Pending, key, stored)
+        if pending is None or self._is_over(pending.created_at):
+            return None
+        return pending
+
+    def _note_pending(self, pending: Pending) -> None:
+        """Add to the list of a principal's pending authorizations, and drop what is over.
+
+        A store cannot be asked for all its keys: without a list nobody would find those that were given up.
+        """
+        key = Key("pending", principal=pending.principal)
+        for _ in range(_ATTEMPTS):
+            stored = self.store.get(key)
+            waiting = _times(stored.value.get("waiting") if stored is not None else None)
+            waiting[pending.state] = pending.created_at
+            kept = dict(sorted(waiting.items(), key=lambda item: item[1])[-_PENDING_MOST:])
+            kept = {state: since for state, since in kept.items() if not self._is_over(since)}
+            if self.store.put(key, {"waiting": kept}, stored.version if stored is not None else None):
+                for state in waiting.keys() - kept.keys():
+                    self._replace(Key("pending", resource=state), None)
+                return
+
+    def _is_over(self, since: float) -> bool:
+        # The clock may have been set back since.
+        return abs(self._clock() - since) > PENDING_LIFE
+
+    # What they have in common.
+
+    def _record(self, kind: type[R], key: Key) -> Optional[R]:
+        stored = self.store.get(key)
+        return None if stored is None else self._understood(kind, key, stored)
+
+    def _understood(self, kind: type[R], key: Key, stored: Stored) -> Optional[R]:
+        try:
+            return read_record(kind, stored.value)
+        except TypeError as error:
+            whose = key.issuer or key.resource if key.kind != "pending" else "a login"
+            logger.warning("The %s record kept for %s is left out: %s", key.kind, whose, error)
+            return None
+
+    def _replace(self, key: Key, value: Optional[Mapping[str, Any]]) -> None:
+        """Write over whatever is there: for records of which the latest is the best."""
+        for _ in range(_ATTEMPTS):
+            stored = self.store.get(key)
+            if self.store.put(key, value, stored.version if stored is not None else None):
+                return
+        # The others have written something at least as new.
+
+
+def server_name(server: str) -> str:
+    """Return the URL under which a server is kept: no query, no fragment, no user and password."""
+    parts = urlsplit(server)
+    host = parts.netloc.rpartition("@")[2].lower()
+    return urlunsplit((parts.scheme.lower(), host, parts.path, "", ""))
+
+
+def client_key(issuer: str, identity: ClientIdentity, redirect_uri: Optional[str] = None) -> Key:
+    """Return what a registration is kept and locked under: other applications have others."""
+    # A native application is registered for any port, a web application for its own redirect URIs only.
+    uris = {*identity.redirect_uris, redirect_uri or ""}
+    parts = [
+        identity.client_name,
+        identity.client_id,
+        identity.metadata_url,
+        identity.software_id,
+        identity.application_type,
+        identity.method,
+        sorted(identity.grant_types),
+        sorted("loopback" if is_loopback(urlsplit(uri).hostname) else uri for uri in uris),
+    ]
+    name = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+    return Key("client", issuer, name)
+
+
+def _grant_key(server: str, principal: str, issuer: str, resource: Optional[str]) -> Key:
+    return Key("grant", issuer, resource or server_name(server), principal)
+
+
+def _times(value: Any) -> dict[str, float]:
+    """Return the list of pending authorizations, as far as it can be understood."""
+    if not isinstance(value, dict):
+        return {}
+    return {state: since for state, since in value.items() if isinstance(since, (int, float))}

@@ -1,0 +1,317 @@
+"""The typed view of a store: records go in and come out whole, or not at all."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mcp_sync.auth._reading import read_record
+from mcp_sync.auth._records import ClientRecord, Grant, Key, Pending, ServerRecord
+from mcp_sync.auth._registration import ClientIdentity
+from mcp_sync.auth._store import MemoryStore
+from mcp_sync.auth._vault import Vault, client_key, server_name
+
+from .store_worker import KINDS, open_store
+
+SERVER = "https://mcp.example/mcp"
+ISSUER = "https://as.example"
+FOUND = ServerRecord(ISSUER, SERVER, {"issuer": ISSUER, "token_endpoint": f"{ISSUER}/t"}, ("read", "write"))
+CLIENT = ClientRecord(
+    ISSUER, "c1", "canary-secret", "client_secret_post", 9e9, True, ("http://127.0.0.1/cb",)
+)
+GRANT = Grant(
+    ISSUER,
+    SERVER,
+    "c1",
+    "canary-access",
+    "DPoP",
+    1234.5,
+    "canary-refresh",
+    "read",
+    "read write",
+    {"kty": "EC"},
+)
+IDENTITY = ClientIdentity()
+
+
+def pending(state: str = "canary-state", created_at: float = 1000.0, principal: str = "ann") -> Pending:
+    return Pending(
+        f"{ISSUER}/authorize?state={state}", state, "canary-verifier", SERVER, principal,
+        FOUND.to_json(), CLIENT.to_json(), "https://app.example/cb", None, created_at,
+    )  # fmt: skip
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+@pytest.fixture
+def vault(store: MemoryStore, clock: Clock) -> Vault:
+    return Vault(store, clock)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_record_comes_back_as_it_was(kind, tmp_path):
+    vault = Vault(open_store(kind, tmp_path), Clock())
+    assert vault.grant(SERVER, "ann") is None
+    vault.keep_found(SERVER, FOUND)
+    vault.keep_client(ISSUER, IDENTITY, CLIENT)
+    assert vault.keep_grant(SERVER, "ann", GRANT, None)
+    vault.keep_pending(pending())
+    assert vault.found(SERVER) == FOUND
+    assert vault.client(ISSUER, IDENTITY) == CLIENT
+    held = vault.grant(SERVER, "ann")
+    assert held is not None
+    assert held.grant == GRANT
+    assert vault.take_pending("canary-state") == pending()
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        ServerRecord(ISSUER, None, {}),
+        ClientRecord(ISSUER, "c"),
+        Grant(ISSUER, None, "c", "t"),
+        pending(),
+        FOUND,
+        CLIENT,
+        GRANT,
+    ],
+)
+def test_records_survive_json_with_and_without_what_may_be_missing(record):
+    text = json.dumps(record.to_json())
+    assert type(record).from_json(json.loads(text)) == record
+    assert read_record(type(record), json.loads(text)) == record
+
+
+def test_a_server_without_a_resource_has_its_grant_under_its_url(vault):
+    vault.keep_found(SERVER, replace(FOUND, resource=None))
+    assert vault.keep_grant(SERVER, "", replace(GRANT, resource=None), None)
+    assert vault.grant(SERVER).grant.resource is None
+    assert vault.grant_key(SERVER) == Key("grant", ISSUER, SERVER, "")
+
+
+def test_a_server_is_known_without_query_fragment_and_password(vault):
+    vault.keep_found("HTTPS://user:pw@MCP.example/Mcp?key=1#x", FOUND)
+    assert vault.found("https://mcp.example/Mcp") == FOUND
+    assert server_name("https://u:p@h:8080/a?b#c") == "https://h:8080/a"
+
+
+def test_the_latest_finding_and_registration_win(vault):
+    vault.keep_found(SERVER, FOUND)
+    vault.keep_found(SERVER, replace(FOUND, scopes_supported=None))
+    assert vault.found(SERVER).scopes_supported is None
+    vault.forget_found(SERVER)
+    assert vault.found(SERVER) is None
+    vault.keep_client(ISSUER, IDENTITY, CLIENT)
+    vault.keep_client(ISSUER, IDENTITY, replace(CLIENT, client_id="c2"))
+    assert vault.client(ISSUER, IDENTITY).client_id == "c2"
+
+
+def test_a_dead_registration_is_forgotten_but_not_the_one_that_replaced_it(vault):
+    vault.keep_client(ISSUER, IDENTITY, replace(CLIENT, client_id="new"))
+    vault.forget_client(ISSUER, IDENTITY, CLIENT)
+    assert vault.client(ISSUER, IDENTITY).client_id == "new"
+    vault.forget_client(ISSUER, IDENTITY, replace(CLIENT, client_id="new"))
+    assert vault.client(ISSUER, IDENTITY) is None
+    vault.keep_client(ISSUER, IDENTITY, CLIENT)
+    vault.forget_client(ISSUER, IDENTITY)
+    assert vault.client(ISSUER, IDENTITY) is None
+
+
+def test_applications_share_a_registration_only_where_they_are_the_same():
+    def name(redirect_uri: Any = None, issuer: str = ISSUER, **said: Any) -> Key:
+        return client_key(issuer, ClientIdentity(**said), redirect_uri)
+
+    assert name("http://127.0.0.1:1234/cb") == name("http://localhost:99/callback")
+    different = [
+        name(),
+        name("http://127.0.0.1:1/cb"),
+        name("https://a.example/cb"),
+        name("https://b.example/cb"),
+        name("http://127.0.0.1:1/cb", issuer="https://other.example"),
+        name("http://127.0.0.1:1/cb", client_name="another"),
+        name("http://127.0.0.1:1/cb", client_id="by-hand"),
+        name("http://127.0.0.1:1/cb", software_id="1"),
+        name("http://127.0.0.1:1/cb", method="client_secret_post"),
+        name("http://127.0.0.1:1/cb", grant_types=("client_credentials",)),
+        name("http://127.0.0.1:1/cb", metadata_url="https://app.example/client.json"),
+    ]
+    assert len(set(different)) == len(different)
+
+
+def test_a_grant_is_replaced_and_removed_only_by_somebody_who_knows_it(vault):
+    vault.keep_found(SERVER, FOUND)
+    assert vault.keep_grant(SERVER, "ann", GRANT, None)
+    first = vault.grant(SERVER, "ann")
+    newer = replace(GRANT, access_token="newer")
+    assert vault.keep_grant(SERVER, "ann", newer, first.version)
+    assert not vault.keep_grant(SERVER, "ann", GRANT, first.version)
+    assert not vault.keep_grant(SERVER, "ann", GRANT, None)
+    assert not vault.forget_grant(SERVER, "ann", first.version)
+    assert vault.grant(SERVER, "ann").grant == newer
+    assert vault.forget_grant(SERVER, "ann", vault.grant(SERVER, "ann").version)
+    assert vault.grant(SERVER, "ann") is None
+
+
+def test_a_grant_is_forgotten_whatever_it_is_where_no_version_is_named(vault):
+    assert vault.forget_grant(SERVER, "ann", None)
+    vault.keep_found(SERVER, FOUND)
+    vault.keep_grant(SERVER, "ann", GRANT, None)
+    assert vault.forget_grant(SERVER, "ann", None)
+    assert vault.grant(SERVER, "ann") is None
+
+
+def test_the_grants_of_users_servers_and_authorization_servers_are_kept_apart(vault):
+    vault.keep_found(SERVER, FOUND)
+    vault.keep_grant(SERVER, "ann", GRANT, None)
+    assert vault.grant(SERVER, "bob") is None
+    assert vault.grant("https://mcp.example/other", "ann") is None
+    vault.keep_found(SERVER, replace(FOUND, issuer="https://new.example"))
+    assert vault.grant(SERVER, "ann") is None
+    vault.keep_found(SERVER, FOUND)
+    assert vault.grant(SERVER, "ann").grant == GRANT
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_pending_authorization_is_taken_once_however_many_callbacks_come(kind, tmp_path):
+    vault = Vault(open_store(kind, tmp_path), Clock())
+    vault.keep_pending(pending())
+    start = threading.Barrier(8)
+
+    def take() -> Any:
+        start.wait()
+        return vault.take_pending("canary-state")
+
+    with ThreadPoolExecutor(8) as pool:
+        taken = [done.result() for done in [pool.submit(take) for _ in range(8)]]
+    assert [each for each in taken if each is not None] == [pending()]
+
+
+@pytest.mark.parametrize(("later", "there"), [(3599, True), (3601, False), (-3599, True), (-3601, False)])
+def test_a_pending_authorization_lasts_an_hour(vault, clock, later, there):
+    vault.keep_pending(pending())
+    clock.now += later
+    assert (vault.take_pending("canary-state") is not None) == there
+    assert vault.take_pending("canary-state") is None
+
+
+def test_no_state_and_an_unknown_state_take_nothing(vault):
+    vault.keep_pending(pending())
+    assert vault.take_pending("") is None
+    assert vault.take_pending("another") is None
+    assert vault.take_pending("canary-state") is not None
+
+
+def test_authorizations_that_were_given_up_do_not_pile_up(vault, store, clock):
+    for number in range(5):
+        vault.keep_pending(pending(f"s{number}", clock.now))
+    clock.now += 4000
+    vault.keep_pending(pending("last", clock.now))
+    assert [store.get(Key("pending", resource=f"s{number}")) for number in range(5)] == [None] * 5
+    assert vault.take_pending("last") is not None
+
+
+def test_of_very_many_authorizations_of_one_user_the_oldest_goes(vault, clock):
+    for number in range(101):
+        vault.keep_pending(pending(f"s{number}", clock.now + number))
+    vault.keep_pending(pending("bobs", clock.now, "bob"))
+    assert vault.take_pending("s0") is None
+    assert vault.take_pending("s1") is not None
+    assert vault.take_pending("s100") is not None
+    assert vault.take_pending("bobs") is not None
+
+
+def test_a_broken_list_of_pending_authorizations_is_begun_anew(vault, store):
+    index = Key("pending", principal="ann")
+    for value in ({"waiting": [1]}, {}, {"waiting": {"a": "b"}}):
+        held = store.get(index)
+        store.put(index, value, held.version if held else None)
+        vault.keep_pending(pending())
+        assert store.get(index).value == {"waiting": {"canary-state": 1000.0}}
+
+
+def broken(**changes: Any) -> dict[str, Any]:
+    value = {**GRANT.to_json(), **changes}
+    return {name: item for name, item in value.items() if item is not ...}
+
+
+@pytest.mark.parametrize(
+    ("value", "field"),
+    [
+        (broken(access_token=...), "access_token"),
+        (broken(access_token=None), "access_token"),
+        (broken(access_token=["canary-access"]), "access_token"),
+        (broken(expires_at="canary-soon"), "expires_at"),
+        (broken(expires_at=True), "expires_at"),
+        (broken(refresh_token=5), "refresh_token"),
+        (broken(dpop_key="canary-key"), "dpop_key"),
+        ({}, "issuer, client_id, access_token"),
+    ],
+)
+def test_a_broken_record_counts_as_absent_and_may_be_replaced(vault, store, caplog, value, field):
+    vault.keep_found(SERVER, FOUND)
+    store.put(vault.grant_key(SERVER, "ann"), value, None)
+    with caplog.at_level(logging.WARNING, "mcp_sync.auth"):
+        assert vault.grant(SERVER, "ann") is None
+    assert (
+        f"The grant record kept for {ISSUER} is left out: missing or of a wrong type: {field}" in caplog.text
+    )
+    assert "canary" not in caplog.text
+    assert vault.keep_grant(SERVER, "ann", GRANT, None)
+    assert vault.grant(SERVER, "ann").grant == GRANT
+
+
+def test_broken_records_of_the_other_kinds_count_as_absent_too(vault, store, caplog):
+    store.put(Key("server", resource=SERVER), {"issuer": ISSUER, "metadata": "canary"}, None)
+    store.put(client_key(ISSUER, IDENTITY), {"client_id": 5, "client_secret": "canary"}, None)
+    store.put(Key("pending", resource="canary-state"), {"verifier": "canary"}, None)
+    assert vault.found(SERVER) is None
+    assert vault.client(ISSUER, IDENTITY) is None
+    assert vault.take_pending("canary-state") is None
+    assert len(caplog.records) == 3
+    assert "canary" not in caplog.text
+    vault.keep_found(SERVER, FOUND)
+    vault.forget_client(ISSUER, IDENTITY, CLIENT)
+    assert vault.found(SERVER) == FOUND
+    assert store.get(client_key(ISSUER, IDENTITY)) is None
+
+
+def test_what_a_newer_release_has_added_is_left_out(vault, store):
+    vault.keep_found(SERVER, FOUND)
+    store.put(vault.grant_key(SERVER, "ann"), broken(of_the_future={"a": 1}), None)
+    assert vault.grant(SERVER, "ann").grant == GRANT
+
+
+def test_null_is_the_same_as_nothing(vault, store):
+    vault.keep_found(SERVER, FOUND)
+    value = broken(token_type=None, scope=None, expires_at=None, resource=None)
+    store.put(vault.grant_key(SERVER, "ann"), value, None)
+    grant = vault.grant(SERVER, "ann").grant
+    assert (grant.token_type, grant.scope, grant.expires_at, grant.resource) == ("Bearer", None, None, None)
+
+
+def test_no_representation_shows_a_secret(vault):
+    vault.keep_found(SERVER, FOUND)
+    vault.keep_grant(SERVER, "ann", GRANT, None)
+    assert "canary" not in repr(vault.grant(SERVER, "ann")) + repr(vault) + repr(pending()) + repr(CLIENT)
