@@ -1,0 +1,154 @@
+"""A token that the user has, as an authorization of requests."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+from urllib.parse import urlsplit
+
+import requests
+from requests.auth import AuthBase
+from requests.cookies import extract_cookies_to_jar
+from requests.exceptions import UnrewindableBodyError
+from requests.utils import rewind_body
+
+from ..errors import UsageError
+from ..transports._http.target import origin, public_url
+from ._rules import is_loopback
+from ._sources import TokenSource, check_source, read_source
+
+_NAME = "the token of BearerToken"
+# What is drained of a refusal, so that its connection can be used again. Of more it is not worth it.
+_DRAINED = 65536
+
+
+class BearerToken(AuthBase):
+    """Send a token in the ``Authorization`` header (RFC 6750): ``Client(url, auth=BearerToken("..."))``.
+
+    It works with ``requests`` alone, too. It belongs to the server of the first request, and is sent to no
+    other origin, neither after a redirect nor later. Safe for any number of threads.
+
+    A function is called for each request, on the thread of the call, so it should keep what it fetches. After
+    a 401 it is called once more; if it returns another token now, the request is sent once again.
+
+    Args:
+        token: The token, or a function that returns it.
+        allow_http: Send it in clear to other machines, too. Everybody on the way can read and use it then.
+
+    Raises:
+        UsageError: It is no token; at a request: it would go in clear, or to another server.
+        AuthError: At a request: the function failed.
+    """
+
+    def __init__(self, token: TokenSource, *, allow_http: bool = False) -> None:
+        if isinstance(token, str) and token[:7].lower() == "bearer ":
+            raise UsageError(f"{_NAME} is given without the word Bearer")
+        check_source(_NAME, token)
+        self._source = token
+        self._allow_http = allow_http
+        # The origin of the first request. Whoever comes first sets it, in one step.
+        self._bound: dict[str, tuple[str, str, Optional[int]]] = {}
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        """Put the token on a request."""
+        self._check_target(request.url or "")
+        token = read_source(_NAME, self._source)
+        _present(request, token)
+        if not isinstance(self._source, str):
+            request.register_hook("response", _Repetition(self, token).after)  # type: ignore[no-untyped-call]
+        return request
+
+    def newer(self, token: str) -> Optional[str]:
+        """Return the token that is valid now, ``None`` if it is still the same."""
+        current = read_source(_NAME, self._source)
+        return None if current == token else current
+
+    def may_go_to(self, url: str) -> bool:
+        """Whether the token may be sent to a URL."""
+        return self._bound.get("origin") == origin(url) and not self._is_exposed(url)
+
+    def _is_exposed(self, url: str) -> bool:
+        parts = urlsplit(url)
+        return not (self._allow_http or parts.scheme.lower() == "https" or is_loopback(parts.hostname))
+
+    def _check_target(self, url: str) -> None:
+        if self._is_exposed(url):
+            raise UsageError(
+                f"the token would go to {public_url(url)} in clear: use https, or allow_http=True if you must"
+            )
+        here = origin(url)
+        bound = self._bound.setdefault("origin", here)
+        if bound != here:
+            raise UsageError(
+                f"this BearerToken belongs to {_shown(bound)}: make another one for {public_url(url)}"
+            )
+
+    def __repr__(self) -> str:
+        return "BearerToken(...)"
+
+
+class _Repetition:
+    """The one time that a refused request is sent again."""
+
+    def __init__(self, auth: BearerToken, token: str) -> None:
+        self._auth = auth
+        self._token = token
+        self._done = False
+
+    def after(self, response: requests.Response, **options: Any) -> requests.Response:
+        """Send the request again if it was refused and there is another token by now."""
+        request = response.request
+        # requests copies the hook to the request that follows a redirect, wherever that leads.
+        if response.status_code != 401 or self._done or not self._auth.may_go_to(request.url or ""):
+            return response
+        self._done = True
+        try:
+            token = self._auth.newer(self._token)
+            again = request.copy()
+            if token is None or not _rewound(again):
+                return response
+            _drain(response)
+        except BaseException:
+            response.close()
+            raise
+        _present(again, token)
+        jar: Any = again._cookies  # type: ignore[attr-defined]
+        extract_cookies_to_jar(jar, request, response.raw)  # type: ignore[no-untyped-call]
+        again.prepare_cookies(jar)
+        answer: requests.Response = response.connection.send(again, **options)
+        answer.history.append(response)
+        answer.request = again
+        return answer
+
+
+def _present(request: requests.PreparedRequest, token: str) -> None:
+    request.headers["Authorization"] = f"Bearer {token}"
+
+
+def _rewound(request: requests.PreparedRequest) -> bool:
+    """Set the body of a request back to its start; return ``False`` if it has none to go back to."""
+    if request.body is None or isinstance(request.body, (str, bytes)):
+        return True
+    try:
+        rewind_body(request)
+    except UnrewindableBodyError:
+        return False
+    return True
+
+
+def _drain(response: requests.Response) -> None:
+    """Read the rest of a short body, so that the connection is free; close that of a long or broken one."""
+    body = b""
+    try:
+        for chunk in response.iter_content(4096):
+            body += chunk
+            if len(body) > _DRAINED:
+                break
+    except requests.RequestException:
+        pass
+    response._content = body  # For whoever looks into the history.
+    response.close()
+
+
+def _shown(server: tuple[str, str, Optional[int]]) -> str:
+    scheme, host, port = server
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
