@@ -8,6 +8,7 @@ import time
 from typing import Optional
 
 _now = time.monotonic
+_NEVER = math.inf
 
 
 class Deadline:
@@ -27,7 +28,7 @@ class Deadline:
         now = _now()
         self.timeout = timeout
         self.silence = silence
-        self._end = math.inf if timeout is None else now + timeout
+        self._end = _NEVER if timeout is None else now + timeout
         self._last = now
         self._holds = 0
         self._lock = threading.Lock()  # Guards the count of holds, which several handlers change.
@@ -37,10 +38,12 @@ class Deadline:
         end, now = self._end, _now()
         if self.silence is not None:
             # Held, the clock shows its full time, so that whoever waits by it looks again after the release.
-            end = min(end, (now if self._holds else self._last) + self.silence)
-        if end == math.inf:
+            silent_end = (now if self._holds else self._last) + self.silence
+            if silent_end < end:
+                end = silent_end
+        if end == _NEVER:
             return None
-        return max(0.0, end - now)
+        return end - now if end > now else 0.0
 
     @property
     def expired(self) -> bool:

@@ -46,8 +46,8 @@ class LineBuffer:
 
     def head(self) -> Optional[bytes]:
         """Return the first complete line, or ``None`` if there is none."""
-        lines = self._state[1]
-        if not lines:
+        pieces, lines, _ = self._state
+        if pieces and not lines:
             self._cut()
             lines = self._state[1]
         return lines[-1] if lines else None
@@ -58,8 +58,6 @@ class LineBuffer:
 
     def _cut(self) -> None:
         pieces = self._state[0]
-        if not pieces:
-            return
         last = pieces[-1]
         end = last.rfind(b"\n")
         if end < 0:

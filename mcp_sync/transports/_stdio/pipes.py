@@ -28,6 +28,9 @@ _LOOK = 0.5
 # how long it is read at all.
 _SILENT = 0.2
 _READ_ON = 1.0
+# How long a thread that expects bytes at once does not sleep, and how it lets others use its core meanwhile.
+_AWAKE = 0.0001
+_give_way: Optional[Callable[[], None]] = getattr(os, "sched_yield", None)
 
 
 class Wake:
@@ -93,6 +96,7 @@ class PipeReader:
         self._patience = None if has_exited is None or pidfd >= 0 else _LOOK * 1000
         self._last: Optional[float] = None
         if CAN_POLL:
+            self._only_bytes = [(fd, select.POLLIN)]
             self._poll = select.poll()
             for each in (fd, wake.fd, pidfd):
                 if each >= 0:
@@ -102,13 +106,16 @@ class PipeReader:
         """Wait for bytes (or for the end of file, which is read as ``b""``).
 
         Args:
-            seconds: After which to return ``NOTHING``; ``None`` for any time.
+            seconds: After which to return ``NOTHING``; ``None`` for any time. Within a bound it stays awake
+                at first: a thread that sleeps is woken late, where the process runs on another core.
 
         Returns:
             ``END`` once a `Wake` is set and nothing is left to be read, and for a pipe that is silent
             although its process has ended: then somebody whom the process left behind still holds it.
         """
         if not CAN_POLL:
+            return BYTES
+        if seconds and self._comes_at_once():
             return BYTES
         while True:
             ready = dict(self._poll.poll(self._patience if seconds is None else seconds * 1000))
@@ -125,6 +132,14 @@ class PipeReader:
                 return END
             if not ready and self._has_exited is not None and self._has_exited():
                 self._near_end()
+
+    def _comes_at_once(self) -> bool:
+        until = time.monotonic() + _AWAKE
+        while _give_way is not None and time.monotonic() < until:
+            if self._poll.poll(0) == self._only_bytes:
+                return self._last is None
+            _give_way()
+        return False
 
     def _near_end(self) -> None:
         """Read on what is there already, but not what somebody else may write for ever."""

@@ -1,0 +1,75 @@
+"""How the end of a pipe is waited for and read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from mcp_sync.transports._stdio import pipes
+from mcp_sync.transports._stdio.pipes import BYTES, CAN_POLL, END, NOTHING, PipeReader, Wake
+
+pytestmark = pytest.mark.skipif(not CAN_POLL, reason="pipes cannot be polled here")
+BOUNDS = pytest.mark.parametrize("seconds", [0.0, 0.001, 10.0])
+
+
+class Pipe(NamedTuple):
+    """Both ends, and what wakes the reader."""
+
+    reader: PipeReader
+    writer: int
+    wake: Wake
+
+
+@pytest.fixture(params=["awake", "asleep"])
+def pipe(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pipe]:
+    """Make a pipe, for a system on which a thread can stay awake and for one where it cannot."""
+    if request.param == "asleep":
+        monkeypatch.setattr(pipes, "_give_way", None)
+    wake = Wake()
+    read, write = os.pipe()
+    reader = PipeReader(read, wake)
+    yield Pipe(reader, write, wake)
+    reader.close()
+    wake.close()
+    os.close(write)
+
+
+@BOUNDS
+def test_bytes_that_are_there_are_found(pipe: Pipe, seconds: float) -> None:
+    os.write(pipe.writer, b"x")
+    assert pipe.reader.wait(seconds) is BYTES
+    assert pipe.reader.read() == b"x"
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.001])
+def test_nothing_is_found_within_a_bound(pipe: Pipe, seconds: float) -> None:
+    assert pipe.reader.wait(seconds) is NOTHING
+
+
+@BOUNDS
+def test_a_wait_that_is_woken_finds_the_end(pipe: Pipe, seconds: float) -> None:
+    pipe.wake.set()
+    assert pipe.reader.wait(seconds) is END
+
+
+@BOUNDS
+def test_what_is_left_is_read_after_a_wake(pipe: Pipe, seconds: float) -> None:
+    os.write(pipe.writer, b"x")
+    pipe.wake.set()
+    assert pipe.reader.wait(seconds) is BYTES
+    assert pipe.reader.read() == b"x"
+    assert pipe.reader.wait(seconds) is END
+
+
+@BOUNDS
+def test_what_comes_for_ever_after_a_wake_is_not_read_for_ever(
+    pipe: Pipe, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipes, "_READ_ON", -1.0)
+    os.write(pipe.writer, b"x")
+    pipe.wake.set()
+    assert pipe.reader.wait(seconds) is END
+    assert pipe.reader.wait(seconds) is END
