@@ -134,10 +134,10 @@ class Workers:
         this = threading.current_thread()
         while True:
             with self._lock:
-                self._idle += 1
                 if not self._jobs and not self._closed:
+                    self._idle += 1
                     self._work.wait_for(self._has_work, _IDLE)
-                self._idle -= 1
+                    self._idle -= 1
                 if not self._jobs:
                     self._threads.discard(this)
                     return

@@ -63,7 +63,8 @@ class ProgressSink:
 
 
 def _number(value: Any) -> Optional[float]:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    # As JSON has it: a boolean is no number.
+    if type(value) not in (int, float):
         return None
     try:
         return float(value)
