@@ -33,7 +33,8 @@ class Client(ClientSession):
 
     Args:
         target: A URL (``http://``, ``https://``, ``ws://``, ``wss://``), a command with its arguments as a
-            list, or a target of `mcp_sync.transports`.
+            list, or a target of `mcp_sync.transports`. An HTTP URL means Streamable HTTP, or HTTP with SSE
+            where the server speaks nothing else.
         auth: A ``requests`` auth object (with a URL only).
         headers: HTTP headers for every request (with a URL only).
         session: A ``requests.Session`` to use as it is (with an HTTP URL only).

@@ -21,6 +21,7 @@ from ..options import Limits, Retry, Timeouts
 
 __all__ = ["Channel", "Frame", "Inbound", "Settings", "Target", "Wire"]
 
+
 @dataclass(frozen=True)
 class Settings:
     """What the engine passes on to a channel."""
@@ -119,7 +120,11 @@ class Channel(Protocol):
 
 
 class Target(Protocol):
-    """A frozen description of a peer: what a user passes to ``Client``. Its ``repr`` shows no secret."""
+    """A frozen description of a peer: what a user passes to ``Client``. Its ``repr`` shows no secret.
+
+    Some have more: ``session_id``, a session to be taken up; ``handshake_first``, whether no server without a
+    handshake is to be expected; ``fallback()``, the same peer over an older transport, or ``None``.
+    """
 
     def identity(self) -> Hashable:
         """What tells two servers apart, without secrets; a server's era is remembered under it."""

@@ -336,3 +336,13 @@ def test_takes_up_a_session_from_elsewhere(harness: Harness) -> None:
         with Client(harness.server.url(), session_id=session_id, mode=HANDSHAKE) as second:
             assert second.call_tool("add", {"a": 2, "b": 3}).structured_content == {"sum": 5}
             assert second.session_id == session_id
+
+
+@among("sdk1", transport="sse")
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_a_url_leads_to_the_older_transport(harness: Harness, mode: str) -> None:
+    assert harness.server is not None
+    for _ in range(2):
+        with Client(harness.server.url("/sse"), mode=mode) as client:
+            assert client.call_tool("add", {"a": 2, "b": 3}).structured_content == {"sum": 5}
+            assert client.protocol_version == HANDSHAKE

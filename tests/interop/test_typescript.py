@@ -64,6 +64,13 @@ def test_negotiates_and_learns_the_server(harness: Harness) -> None:
     assert harness.client.instructions
 
 
+def test_a_url_leads_to_the_transport_that_the_server_speaks(harness: Harness) -> None:
+    if harness.server is not None:
+        path = "/sse" if harness.endpoint.transport == "sse" else "/mcp"
+        with Client(harness.server.url(path), mode=harness.endpoint.mode) as client:
+            assert client.protocol_version == HANDSHAKE
+
+
 def test_lists_the_tools(harness: Harness) -> None:
     tools = {tool.name: tool for tool in harness.client.tools()}
     assert {"echo", "get-sum", "trigger-sampling-request", "trigger-elicitation-request"} <= set(tools)
