@@ -53,6 +53,14 @@ def test_no_tools_are_said_to_be_none_on_standard_error() -> None:
     assert (ran.code, ran.out, ran.err) == (0, "", "The server has no tools.\n")
 
 
+def test_a_server_that_speaks_only_http_with_sse_is_reached_by_its_url(server: FakeServer) -> None:
+    server = FakeServer(tools=dict(server.tools), versions="legacy")
+    with server.serve_sse() as endpoint:
+        ran = invoke("call", endpoint.url, "add", "a=1", "b=2")
+
+    assert (ran.code, ran.out, ran.err) == (0, '{"sum": 3}\n', "")
+
+
 def test_a_call_types_its_arguments_and_prints_the_result(url: str) -> None:
     ran = invoke("call", url, "add", "a=1", "b=2.5")
 

@@ -107,7 +107,7 @@ class LegacySSEChannel:
         if not isinstance(error, Exception):
             raise error
         is_late = exchange.deadline.expired and not deadline.expired and not exchange.aborted
-        if is_late and isinstance(error, OSError):
+        if is_late and isinstance(error, OSError) and self._connect is not None:
             text = f"{self.peer} opened no event stream that names an endpoint within {self._connect:g} s"
             raise ConnectFailed(f"{text} (Timeouts.connect)") from error
         raise_translated(error, exchange, "GET", self.peer)
