@@ -79,14 +79,14 @@ class Timeouts:
 class Limits:
     """Bounds on sizes and counts, far above what a real server needs.
 
-    What exceeds one raises an error that names it. Two bounds are fixed, and named as well: JSON may be nested
-    200 levels deep (pydantic-core), and the head of an HTTP response may have 100 headers of 64 KiB
+    What exceeds one raises an error that names it. Two bounds are fixed, and named as well: JSON may be
+    nested 200 levels deep (pydantic-core), and the head of an HTTP response may have 100 headers of 64 KiB
     (``http.client``).
 
     Attributes:
-        message_bytes: The largest message that is accepted, in bytes, after decompression; so too for a single
-            event of a stream. On a channel that all calls share (stdio, WebSocket, HTTP+SSE) a larger one costs
-            the connection, elsewhere the call.
+        message_bytes: The largest message that is accepted, in bytes, after decompression, and the largest
+            event of a stream. On a channel that all calls share (stdio, WebSocket, HTTP+SSE) a larger one
+            costs the connection, elsewhere the call.
         pages: How many pages an iterator follows.
         input_rounds: How often a server may ask for input within one call (2026-07-28).
         queue_length: How many messages may wait for the callbacks.

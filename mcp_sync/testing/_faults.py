@@ -105,6 +105,11 @@ class Fault:
         """Answer with neither a result nor an error."""
         return cls("no_result")
 
+    @classmethod
+    def no_answer(cls) -> Fault:
+        """Send no answer: an event stream ends in order without it, elsewhere nothing comes at all."""
+        return cls("no_answer")
+
     # --- HTTP --------------------------------------------------------------------------------------------
 
     @classmethod

@@ -55,9 +55,11 @@ def fault_of(plan: Optional[FaultPlan], message: Any) -> Optional[Fault]:
     return plan.meet(method) if plan is not None and isinstance(method, str) else None
 
 
-def altered(reply: Message, fault: Optional[Fault], send: Send) -> Message:
-    """Return what is sent instead of a reply; what comes ahead of it is passed to ``send``."""
+def altered(reply: Message, fault: Optional[Fault], send: Send) -> Optional[Message]:
+    """Return what is sent instead of a reply, if anything; what comes ahead is passed to ``send``."""
     kind = "" if fault is None else fault.kind
+    if kind == "no_answer":
+        return None
     if kind == "garbage":
         return Raw(GARBAGE)
     if kind == "truncate":

@@ -35,7 +35,7 @@ _STATUS = (
     Fault.redirect("http://127.0.0.1:9/mcp"),
     Fault.redirect("/elsewhere", 302),
 )
-HTTP = (*_CUT, *_SLOW, *_MESSAGE, *_STATUS, Fault.garbage("answer"))
+HTTP = (*_CUT, *_SLOW, *_MESSAGE, *_STATUS, Fault.garbage("answer"), Fault.no_answer())
 # No answer will come under a wrong id: the call has to wait for its time to be up.
 SILENT = (Fault.wrong_id(),)
 # On one channel for all calls each of these costs the calls of all threads, and the process a new start.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import itertools
 import json
@@ -76,6 +77,7 @@ def failure(client: Client, **options: Any) -> MCPError:
 ZEROS = 64 * 10**6
 
 
+@functools.cache
 def bomb(coding: str, head: bytes = b"") -> bytes:
     """Return 64 MB of zeros, in some 60 kB."""
     plain = head + bytes(ZEROS)

@@ -254,6 +254,15 @@ def test_a_duplicate_comes_twice(worker):
     assert answered_whole(worker, Fault.duplicate(), answers="sse").count(b'"result":') == 2
 
 
+def test_a_stream_ends_in_order_without_an_answer(worker):
+    plan = FaultPlan({"tools/call": [Fault.no_answer()]})
+    with worker.server.serve_http(faults=plan) as endpoint, Socket(endpoint) as peer:
+        peer.post(call(token="t"))
+        data = peer.until(b"0\r\n\r\n")
+    assert b"notifications/progress" in data
+    assert b'"result"' not in data
+
+
 def test_noise_comes_ahead_of_the_result(worker):
     data = answered_whole(worker, Fault.noise(), answers="sse")
     assert data.index(b"data: <html>") < data.index(b'"result":')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 import threading
 import weakref
 from contextlib import closing
@@ -237,11 +238,14 @@ class ResponseReader:
         junk = b""
         try:
             for data in events:
-                odd = self._deliver(data, call) if data else b""
+                odd = self._deliver(data, call, bool(junk)) if data else b""
                 junk = junk or odd
                 if call is not None and call.settled:
                     reply.release()
                     return None
+                if exchange.deadline.expired:
+                    # What one read brings may hold events without number.
+                    raise socket.timeout("too late")
                 if take_id is not None and events.last_id != last_id:
                     last_id = events.last_id
                     take_id(last_id)
@@ -257,12 +261,13 @@ class ResponseReader:
             reply.close()
         return Ended(events.last_id, events.retry, events.count, fault, junk or events.junk)
 
-    def _deliver(self, data: Union[str, bytes], call: Optional[PendingCall]) -> bytes:
+    def _deliver(self, data: Union[str, bytes], call: Optional[PendingCall], has_warned: bool) -> bytes:
         """Pass a message on; return the start of what is none."""
         try:
             message = codec.decode(data)
         except InvalidMessage as error:
-            logger.warning("An event is no message: %r", data[:200])
+            level = logging.DEBUG if has_warned else logging.WARNING
+            logger.log(level, "An event is no message: %r", data[:200])
             self._inbound.report(error)
             depth = f"({codec.TOO_DEEP}) " if codec.TOO_DEEP in str(error) else ""
             return depth.encode() + _start(data)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _STATUS_LINE = re.compile(r"HTTP/1\.1 ([2-5][0-9][0-9])(?: (.*))?")
 # What has more is left to http.client, and to its limits.
 _MOST_HEADERS = 100
+_MOST_INTERIM = 20
 _SWITCHING_PROTOCOLS = 101
 
 
@@ -76,8 +77,14 @@ class Head(http.client.HTTPResponse):
         self.msg = None
 
     def begin(self) -> None:
-        """Read up to the empty line behind the headers. Interim responses are passed over."""
-        while not self._begin_usual():
+        """Read up to the empty line behind the headers. Interim responses are passed over.
+
+        Raises:
+            http.client.HTTPException: There is no head, or one that is too large.
+        """
+        for _ in range(_MOST_INTERIM):
+            if self._begin_usual():
+                return
             super().begin()
             if self.status < 200 and self.status != _SWITCHING_PROTOCOLS:
                 self.headers = None
@@ -87,6 +94,7 @@ class Head(http.client.HTTPResponse):
                 _by_name((name, value.strip(" \t")) for name, value in self.headers.items())
             )
             return
+        raise http.client.HTTPException(f"more than {_MOST_INTERIM} interim responses")
 
     def _begin_usual(self) -> bool:
         """Read a head that has arrived as a whole and has nothing odd about it, or nothing at all."""

@@ -1,0 +1,134 @@
+"""Servers that never stop sending: a call ends in its time, whatever comes."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from mcp_sync import Client, Limits, Stdio, StreamableHTTP
+from mcp_sync.errors import CallTimeout, ConnectionLost, MCPError
+from mcp_sync.testing import FakeServer
+
+TIMEOUT = 0.5
+# The bound of a call, and what a busy machine may add.
+IN_TIME = TIMEOUT + 0.25 + 2.0
+
+OK = b"HTTP/1.1 200 OK\r\n"
+EVENTS = OK + b"Content-Type: text/event-stream\r\n\r\n"
+CHUNKS = OK + b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+NOTE = json.dumps(
+    {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "error", "data": 1}}
+)
+
+FLOODS = {
+    "interim responses": (b"", b"HTTP/1.1 103 Early Hints\r\n\r\n"),
+    "other interim responses": (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "lines of an interim response": (b"HTTP/1.1 100 Continue\r\n", b"A: b\r\n"),
+    "headers": (OK, b"A: b\r\n"),
+    "a header": (OK + b"A: ", b"b" * 100),
+    "a status line": (b"HTTP/1.1 200 ", b"OK" * 50),
+    "a size of a chunk": (CHUNKS, b"0" * 100),
+    "an extension of a chunk": (CHUNKS + b"1;", b"a" * 100),
+    "small chunks": (CHUNKS, b"1\r\n \r\n" * 20),
+    "trailers": (CHUNKS + b"0\r\n", b"A: b\r\n"),
+    "comments": (EVENTS, b": still here\n\n"),
+    "blank lines": (EVENTS, b"\n\n\n"),
+    "a comment": (EVENTS + b":", b"a" * 100),
+    "events without data": (EVENTS, b"id: 1\n\n"),
+    "notifications": (EVENTS, b"data: " + NOTE.encode() + b"\n\n"),
+    "no messages": (EVENTS, b"data: <html>\n\n"),
+    "answers to other calls": (EVENTS, b'data: {"jsonrpc":"2.0","id":99999,"result":{}}\n\n'),
+}
+
+
+@contextmanager
+def flooding(head: bytes, unit: bytes) -> Iterator[str]:
+    """A server that answers each request by ``head`` and then ``unit`` for ever; yields its URL."""
+    ended = threading.Event()
+    threads = []
+
+    def flood(peer: socket.socket) -> None:
+        with peer:
+            try:
+                peer.recv(65536)
+                peer.sendall(head)
+                while not ended.is_set():
+                    peer.sendall(unit * 50)
+            except OSError:
+                pass  # The client has hung up.
+
+    def accept() -> None:
+        while not ended.is_set():
+            peer, _ = listener.accept()
+            threads.append(threading.Thread(target=flood, args=(peer,)))
+            threads[-1].start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        threads.append(threading.Thread(target=accept))
+        threads[0].start()
+        try:
+            yield f"http://127.0.0.1:{port}/mcp"
+        finally:
+            ended.set()
+            socket.create_connection(("127.0.0.1", port)).close()
+            for thread in threads:
+                thread.join(10)
+
+
+@pytest.mark.parametrize("flood", FLOODS)
+def test_a_call_ends_in_time_whatever_comes_over_http(flood: str) -> None:
+    limits = Limits(message_bytes=1 << 20, queue_length=100)
+    with flooding(*FLOODS[flood]) as url:
+        target = StreamableHTTP(url)
+        with Client(target, mode="2026-07-28", limits=limits, logging_callback=lambda params: None) as client:
+            started = time.monotonic()
+            with pytest.raises(MCPError) as caught:
+                client.call_tool("x", timeout=TIMEOUT)
+            assert time.monotonic() - started < IN_TIME
+    assert isinstance(caught.value, (CallTimeout, ConnectionLost)) or "Limits" in str(caught.value)
+
+
+FLOODER = """
+import os, sys
+unit = {unit!r}
+while True:
+    os.write({descriptor}, unit * 50)
+"""
+
+
+@pytest.mark.parametrize(
+    ("descriptor", "unit"),
+    [(1, NOTE.encode() + b"\n"), (1, b"<html>\n"), (1, b"\n"), (2, b"warning\n"), (2, b"x")],
+)
+def test_a_call_ends_in_time_whatever_a_process_writes(descriptor: int, unit: bytes) -> None:
+    code = FLOODER.format(unit=unit, descriptor=descriptor)
+    client = Client(
+        Stdio(sys.executable, ["-S", "-c", code]),
+        mode="2026-07-28",
+        limits=Limits(queue_length=100),
+        logging_callback=lambda params: None,
+    )
+    with client:
+        started = time.monotonic()
+        with pytest.raises(CallTimeout):
+            client.call_tool("x", timeout=TIMEOUT)
+        assert time.monotonic() - started < IN_TIME
+
+
+def test_a_list_of_pages_without_an_end_stops_when_nobody_goes_on() -> None:
+    numbers = itertools.count()
+    server = FakeServer()
+    server.on("tools/list", lambda message: {"tools": [], "nextCursor": str(next(numbers))})
+    with server.serve_http() as endpoint, Client(endpoint.url, limits=Limits(pages=3)) as client:
+        with pytest.raises(MCPError, match=r"Limits\.pages"):
+            list(client.tools())
+        assert len(server.received("tools/list")) == 3
