@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import weakref
 from collections.abc import Iterator
@@ -232,6 +233,24 @@ def test_a_forgotten_session_is_opened_anew_and_no_tool_is_called_twice():
         assert client.call_tool("add", {"a": 1, "b": 1}).structured_content == {"sum": 2}
         assert len(server.received("initialize")) == 2
         assert len(server.received("tools/call")) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_opens_a_stream_of_its_own():
+    with served() as (_, endpoint, gate), Client(LegacySSE(endpoint.url)) as client:
+        call = Background(client.call_tool, "wait")
+        assert gate.begun.acquire(timeout=PATIENCE)
+        child = os.fork()
+        if not child:
+            code = 1
+            try:
+                code = 0 if client.call_tool("add", {"a": 1, "b": 1}).structured_content == {"sum": 2} else 2
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        gate.go.set()
+        assert call.result().text == "done"
+        assert requests_of(endpoint).count("GET /sse") == 2
 
 
 def test_closing_while_eight_threads_call_ends_all_of_them():
