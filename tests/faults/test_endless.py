@@ -13,13 +13,14 @@ from contextlib import contextmanager
 
 import pytest
 
-from mcp_sync import Client, Limits, Stdio, StreamableHTTP
+from mcp_sync import Client, Limits, Stdio, StreamableHTTP, Timeouts
 from mcp_sync.errors import CallTimeout, ConnectionLost, MCPError
-from mcp_sync.testing import FakeServer
+from mcp_sync.testing import FakeServer, ToolContext
+from mcp_sync.transports import LegacySSE, WebSocket
 
-TIMEOUT = 0.5
-# The bound of a call, and what a busy machine may add.
-IN_TIME = TIMEOUT + 0.25 + 2.0
+TIMEOUT = 0.25
+# A machine may be busy, but no call may be so after its time: its thread's own time is what counts.
+IN_TIME = TIMEOUT + 0.25
 
 OK = b"HTTP/1.1 200 OK\r\n"
 EVENTS = OK + b"Content-Type: text/event-stream\r\n\r\n"
@@ -90,10 +91,10 @@ def test_a_call_ends_in_time_whatever_comes_over_http(flood: str) -> None:
     with flooding(*FLOODS[flood]) as url:
         target = StreamableHTTP(url)
         with Client(target, mode="2026-07-28", limits=limits, logging_callback=lambda params: None) as client:
-            started = time.monotonic()
+            started = time.thread_time()
             with pytest.raises(MCPError) as caught:
                 client.call_tool("x", timeout=TIMEOUT)
-            assert time.monotonic() - started < IN_TIME
+            assert time.thread_time() - started < IN_TIME
     assert isinstance(caught.value, (CallTimeout, ConnectionLost)) or "Limits" in str(caught.value)
 
 
@@ -115,13 +116,47 @@ def test_a_call_ends_in_time_whatever_a_process_writes(descriptor: int, unit: by
         Stdio(sys.executable, ["-S", "-c", code]),
         mode="2026-07-28",
         limits=Limits(queue_length=100),
+        timeouts=Timeouts(close=0.5),
         logging_callback=lambda params: None,
     )
     with client:
-        started = time.monotonic()
+        started = time.thread_time()
         with pytest.raises(CallTimeout):
             client.call_tool("x", timeout=TIMEOUT)
-        assert time.monotonic() - started < IN_TIME
+        assert time.thread_time() - started < IN_TIME
+
+
+def flood(context: ToolContext) -> str:
+    """Write to the log for ever."""
+    while not context.cancelled.is_set():
+        context.log("error", "once more")
+    return "never"
+
+
+@pytest.mark.parametrize("way", ["serve_http", "serve_websocket", "serve_sse"])
+def test_a_flood_of_one_call_keeps_no_other_from_its_answer(way: str) -> None:
+    make = {"serve_http": StreamableHTTP, "serve_websocket": WebSocket, "serve_sse": LegacySSE}[way]
+    server = FakeServer(tools={"flood": flood, "hello": lambda: "hello"}, versions="all")
+    limits = Limits(queue_length=100)
+    with getattr(server, way)() as endpoint:
+        client = Client(make(endpoint.url), limits=limits, logging_callback=lambda params: None)
+        with client:
+            client.call_tool("hello", timeout=20)
+            late: list[float] = []
+            flooded = threading.Thread(target=_call_flood, args=(client, late))
+            flooded.start()
+            texts = {client.call_tool("hello", timeout=20).text for _ in range(5)}
+            flooded.join()
+    assert texts == {"hello"}
+    assert late[0] < IN_TIME
+
+
+def _call_flood(client: Client, late: list[float]) -> None:
+    started = time.thread_time()
+    try:
+        client.call_tool("flood", timeout=TIMEOUT)
+    except CallTimeout:
+        late.append(time.thread_time() - started)
 
 
 def test_a_list_of_pages_without_an_end_stops_when_nobody_goes_on() -> None:
