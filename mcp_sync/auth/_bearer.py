@@ -103,20 +103,20 @@ class _Repetition:
         self._done = True
         try:
             token = self._auth.newer(self._token)
-            again = request.copy()
-            if token is None or not _rewound(again):
+            if token is None or not _rewound(request):
                 return response
             _drain(response)
         except BaseException:
             response.close()
             raise
-        _present(again, token)
+        # Before it is copied: should the answer be a redirect, requests goes on from this one.
+        _present(request, token)
+        again = request.copy()
         jar: Any = again._cookies  # type: ignore[attr-defined]
         extract_cookies_to_jar(jar, request, response.raw)  # type: ignore[no-untyped-call]
         again.prepare_cookies(jar)
         answer: requests.Response = response.connection.send(again, **options)
         answer.history.append(response)
-        answer.request = again
         return answer
 
 

@@ -10,6 +10,7 @@ from typing import Any, Callable
 
 import pytest
 import requests
+from requests.adapters import HTTPAdapter
 
 from mcp_sync import Client
 from mcp_sync.auth._bearer import BearerToken
@@ -161,6 +162,7 @@ def test_a_long_refusal_is_not_read_to_its_end(session: requests.Session) -> Non
         response = session.get(server.origin, auth=BearerToken(Source("old", "new")))
         assert response.status_code == 200
         assert len(response.history[0].content) < 100_000
+        assert response.history[0].raw.closed
     assert server.connections == 2
 
 
@@ -187,6 +189,30 @@ def test_a_cookie_of_the_refusal_goes_with_the_second_request(session: requests.
         session.get(server.origin, auth=BearerToken(Source("old", "new")))
     assert server.requests[1].headers["cookie"] == "node=1"
     assert session.cookies.get("node") == "1"
+
+
+def test_after_a_redirect_it_goes_on_with_the_newer_token(session: requests.Session) -> None:
+    def answer(request: Request) -> Reply:
+        if request.headers["authorization"] != "Bearer new":
+            return Reply(401)
+        return Reply(307, headers={"Location": "/x"}) if request.path == "/" else Reply()
+
+    with PlainServer(answer) as server:
+        response = session.post(server.origin, data=b"body", auth=BearerToken(Source("old", "new")))
+        assert response.status_code == 200
+    assert sent(server) == ["old", "new", "new"]
+    assert [request.body for request in server.requests] == [b"body"] * 3
+
+
+def test_a_refusal_after_a_redirect_does_not_have_it_sent_a_third_time(session: requests.Session) -> None:
+    def answer(request: Request) -> Reply:
+        is_new = request.headers["authorization"] == "Bearer t2"
+        return Reply(307, headers={"Location": "/x"}) if is_new and request.path == "/" else Reply(401)
+
+    with PlainServer(answer) as server:
+        auth = BearerToken(Source("t1", "t2", "t3"))
+        assert session.get(server.origin, auth=auth).status_code == 401
+    assert sent(server) == ["t1", "t2", "t2"]
 
 
 # --- where the token may go ----------------------------------------------------------------------------
@@ -344,10 +370,18 @@ def test_an_error_of_ours_from_a_function_stays_what_it_is(session: requests.Ses
 
 
 def test_a_function_that_fails_after_a_refusal_leaves_no_connection_behind(session: requests.Session) -> None:
+    responses = []
+
+    class Recording(HTTPAdapter):
+        def send(self, *args: Any, **options: Any) -> requests.Response:
+            responses.append(super().send(*args, **options))
+            return responses[-1]
+
+    session.mount("http://", Recording())
     with PlainServer(accepts()) as server:
         with pytest.raises(AuthError):
             session.get(server.origin, auth=BearerToken(Source("t1", OSError)), stream=True)
-        assert session.get(server.origin).status_code == 401
+        assert [response.raw.closed for response in responses] == [True]
 
 
 def test_the_token_is_not_shown() -> None:
