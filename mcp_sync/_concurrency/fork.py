@@ -25,8 +25,10 @@ class ForkAware(Protocol):
 _PATIENCE = 5.0
 _LOOK = 0.001
 
-# The threads that must not be missing in a child right now. Single operations only, so it needs no lock.
+# The threads that must not be missing in a child right now, and those that are about to fork. Single
+# operations only, so they need no lock.
 _busy: list[int] = []
+_forking: list[int] = []
 
 _objects: weakref.WeakSet[ForkAware] = weakref.WeakSet()
 
@@ -40,26 +42,44 @@ def watch(item: ForkAware) -> None:
 def hold_off() -> Iterator[None]:
     """Have forks by other threads wait, a few seconds at most, until the block has ended.
 
-    For the import of a module and the building of a model: each has a lock of its own, which would stay
-    locked in a child where the thread that holds it does not exist.
+    For what takes a lock that is not ours, which would stay locked in a child where the thread that holds it
+    does not exist: the import of a module, the building of a model, the use of a library. Where a fork waits
+    already, the block begins after it.
     """
     thread = threading.get_ident()
-    _busy.append(thread)
-    try:
-        yield
-    finally:
-        _busy.remove(thread)
+    waits = thread not in _busy
+    until = time.monotonic() + _PATIENCE
+    while True:
+        # In this order, as a fork does the reverse: so one of the two sees the other.
+        _busy.append(thread)
+        try:
+            if not waits or not _others(_forking) or time.monotonic() > until:
+                yield
+                return
+        finally:
+            _busy.remove(thread)
+        time.sleep(_LOOK)
+
+
+def _others(threads: list[int]) -> bool:
+    return any(thread != threading.get_ident() for thread in list(threads))
 
 
 def _before_fork() -> None:
+    _forking.append(threading.get_ident())
     until = time.monotonic() + _PATIENCE
     # Its own work the forking thread goes on with after the fork, in the child too.
-    while any(thread != threading.get_ident() for thread in list(_busy)) and time.monotonic() < until:
+    while _others(_busy) and time.monotonic() < until:
         time.sleep(_LOOK)
+
+
+def _after_fork_in_parent() -> None:
+    _forking.remove(threading.get_ident())
 
 
 def _after_fork_in_child() -> None:
     _busy[:] = [thread for thread in _busy if thread == threading.get_ident()]
+    _forking.clear()
     for item in list(_objects):
         try:
             item.after_fork_in_child()
@@ -69,4 +89,6 @@ def _after_fork_in_child() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_child=_after_fork_in_child)
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child
+    )

@@ -166,14 +166,16 @@ class _FileLock:
         if self._descriptor is None:
             return
         held, self._held = self._held, False
-        try:
-            if held and sys.platform != "win32":
-                with suppress(OSError):
-                    os.unlink(self._path)
-            _unlock(self._descriptor)
-        finally:
-            os.close(self._descriptor)
-            self._descriptor = None
+        # A child that is forked in between would close what is closed, or by then something else.
+        with fork.hold_off():
+            try:
+                if held and sys.platform != "win32":
+                    with suppress(OSError):
+                        os.unlink(self._path)
+                _unlock(self._descriptor)
+            finally:
+                os.close(self._descriptor)
+                self._descriptor = None
         if held and sys.platform == "win32":
             with suppress(OSError):  # Somebody else has it open by now.
                 os.unlink(self._path)

@@ -113,8 +113,50 @@ def test_a_fork_waits_until_other_threads_have_imported_and_built(monkeypatch):
     with fork.hold_off():  # Its own work does not keep a thread from forking.
         fork._before_fork()
         order.append("forked")
+    fork._after_fork_in_parent()
     importing.join(10)
     assert order == ["imported", "forked"]
+    assert not fork._busy
+    assert not fork._forking
+
+
+def test_what_begins_while_a_fork_waits_lets_it_go_first():
+    order = []
+
+    def work():
+        with fork.hold_off():
+            first.set()
+            assert second_waits.wait(10)
+            assert not order
+
+    def work_too():
+        assert forking.wait(10)
+        second_waits.set()
+        with fork.hold_off():
+            order.append("second")
+
+    first, forking, second_waits = threading.Event(), threading.Event(), threading.Event()
+    threads = [spawn("weather", "worker", each) for each in (work, work_too)]
+    assert first.wait(10)
+    fork._forking.append(-1)
+    forking.set()
+    threads[0].join(10)
+    threads[1].join(0.1)
+    assert not order
+    fork._forking.remove(-1)
+    threads[1].join(10)
+    assert order == ["second"]
+    assert not fork._busy
+
+
+def test_work_within_work_does_not_wait_for_a_fork_that_waits_for_it(monkeypatch):
+    sleeps = []
+    monkeypatch.setattr(fork.time, "sleep", sleeps.append)
+    with fork.hold_off():
+        monkeypatch.setattr(fork, "_forking", [-1])
+        with fork.hold_off():
+            pass
+    assert not sleeps
     assert not fork._busy
 
 
