@@ -127,7 +127,9 @@ class Engine:
         # Guards `_connection`, `_live`, `_opening`, `_closed` and `_forked`. No I/O and no waiting under it.
         # Re-entrant: a signal handler may close.
         self._lock = threading.RLock()
-        weakref.finalize(self, self._live.discard)
+        # Not at the end of the interpreter: daemon threads that still wait would each raise, and be heard of.
+        # The system closes what is open, and servers that are processes have their own end.
+        weakref.finalize(self, self._live.discard).atexit = False
         fork.watch(self)
 
     # --- life cycle ------------------------------------------------------------------------------

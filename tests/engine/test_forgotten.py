@@ -193,17 +193,20 @@ def test_a_client_that_was_never_closed_does_not_hold_the_interpreter_up_and_say
     assert (code, out, err) == (0, "done", "")
 
 
-def test_the_end_of_the_interpreter_closes_the_channels_of_clients_that_were_not_closed():
+def test_the_end_of_the_interpreter_fails_no_call_of_a_thread_that_ends_with_it():
     code, out, err = run("""
         from engine.scripted import DuplexTarget, modern
         from mcp_sync import Client
-        import atexit
+        import atexit, threading
 
         target = DuplexTarget(modern())
+        # Registered first, so that it runs last.
         atexit.register(lambda: print("closed", target.now.closed.is_set()))
         client = Client(target).open()
+        threading.Thread(target=client.call_tool, args=("x",), daemon=True).start()
+        target.now.expect("tools/call")
     """)
-    assert (code, out, err) == (0, "closed True", "")
+    assert (code, out, err) == (0, "closed False", "")
 
 
 def test_a_call_that_hangs_in_a_daemon_thread_does_not_hold_the_interpreter_up():

@@ -1,0 +1,205 @@
+"""Programs that end without closing their client: soon, with their own exit code, quietly, cleanly."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from transports.http_server import ScriptedServer
+
+from .spy_server import answer, arguments, is_alive, run
+
+HEAD = """
+import json, atexit
+told = json.loads(sys.argv[1])
+target = told["url"] or told["server"]
+
+def make(**options):
+    return Client(target, mode=told["mode"], message_handler=lambda message: None, **options)
+
+def use(client):
+    if told["url"]:
+        client.call_tool("echo", {"text": "x"}, timeout=20)
+    else:
+        say(client.call_tool("whoami", timeout=20).text)
+"""
+
+
+@pytest.fixture(params=["http", "stdio"])
+def target(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
+    """Return what a program is told: a server that it starts, or one that runs, with its idle stream."""
+    if request.param == "stdio":
+        yield {"url": "", "mode": "auto"}
+        return
+    with ScriptedServer(answer) as server:
+        yield {"url": server.url, "mode": "legacy"}
+
+
+def end(script: str, target: dict[str, Any]) -> tuple[int, str, str]:
+    """Run a program to its end; return its exit code, what it said and its complaints.
+
+    What keeps it from ending keeps this from returning: there is a bound of a few seconds.
+    """
+    done = run(HEAD + script, arguments(**target), timeout=15)
+    for line in done.stdout.splitlines():
+        if line.isdigit():
+            assert gone(int(line)), "the server has outlived the program"
+    return done.returncode, done.stdout, done.stderr
+
+
+def gone(pid: int) -> bool:
+    pause = threading.Event()
+    for _ in range(150):
+        if not is_alive(pid):
+            return True
+        pause.wait(0.02)
+    return False
+
+
+@pytest.mark.parametrize(
+    ("ending", "code"),
+    [
+        ("def work():\n    client = make()\n    use(client)\nwork()", 0),
+        ("client = make()\nuse(client)", 0),
+        ("client = make()\nclient.open()\nuse(client)\nsys.exit(7)", 7),
+        ("client = make()\nuse(client)\nraise SystemExit('words')", 1),
+        ("clients = [make() for _ in range(3)]\nfor client in clients: use(client)", 0),
+        ("import gc\ngc.disable()\nclient = make()\nclient.itself = client\nuse(client)", 0),
+    ],
+)
+def test_a_forgotten_client_does_not_hold_the_end_up(ending: str, code: int, target: dict[str, Any]) -> None:
+    returncode, _, complaints = end(ending, target)
+    assert (returncode, complaints.strip()) == (code, "words" if "words" in ending else "")
+
+
+def test_an_exception_inside_with_is_the_only_traceback(target: dict[str, Any]) -> None:
+    code, _, complaints = end(
+        "with make() as client:\n    use(client)\n    raise RuntimeError('of the program')", target
+    )
+    assert code == 1
+    assert complaints.count("Traceback") == 1
+    assert complaints.rstrip().endswith("RuntimeError: of the program")
+
+
+@pytest.mark.parametrize("is_daemon", [False, True])
+def test_a_thread_that_exits_ends_nothing_but_itself(is_daemon: bool, target: dict[str, Any]) -> None:
+    code, said, complaints = end(
+        f"""
+client = make()
+def work():
+    use(client)
+    sys.exit(5)
+
+thread = threading.Thread(target=work, daemon={is_daemon})
+thread.start()
+thread.join()
+use(client)
+say("main ends")
+""",
+        target,
+    )
+    assert (code, complaints) == (0, "")
+    assert "main ends" in said
+
+
+def test_daemon_threads_in_the_midst_of_calls_do_not_hold_the_end_up(target: dict[str, Any]) -> None:
+    """They are stopped wherever they are: waiting, reading, writing."""
+    code, _, complaints = end(
+        """
+clients = [make(), make()]
+use(clients[0])
+begun = threading.Barrier(9)
+def work(number):
+    begun.wait(10)
+    while True:
+        clients[number % 2].call_tool("echo", {"text": "x"}, timeout=20)
+
+for number in range(8):
+    threading.Thread(target=work, args=(number,), daemon=True).start()
+begun.wait(10)
+use(clients[1])
+""",
+        target,
+    )
+    assert code == 0
+    if target["url"]:
+        # A thread that writes to a server process when that is ended raises in the last moment.
+        assert complaints == ""
+
+
+def test_functions_at_the_exit_may_still_call_and_close(target: dict[str, Any]) -> None:
+    """Whether they were registered before the first call or after it."""
+    code, said, complaints = end(
+        """
+client = make()
+def late(words):
+    client.call_tool("echo", {"text": words}, timeout=10)
+    say(words)
+
+atexit.register(lambda: (client.close(), say("closed")))
+atexit.register(late, "registered before")
+use(client)
+atexit.register(late, "registered after")
+""",
+        target,
+    )
+    assert (code, complaints) == (0, "")
+    assert [line for line in said.splitlines() if not line.isdigit()] == [
+        "registered after",
+        "registered before",
+        "closed",
+    ]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_that_exits_at_once_takes_nothing_with_it(target: dict[str, Any]) -> None:
+    code, said, complaints = end(
+        """
+client = make()
+use(client)
+pid = os.fork()
+if pid == 0:
+    os._exit(3)
+say("child", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+use(client)
+os._exit(4)
+""",
+        target,
+    )
+    assert (code, complaints) == (4, "")
+    assert "child 3" in said
+
+
+def test_a_stubborn_server_is_killed_within_seconds() -> None:
+    """One that neither minds the end of its input nor a request to end."""
+    stubborn = """
+import signal, sys, json
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+"""
+    told = json.loads(arguments(url="", mode="auto"))
+    told["server"][2] = stubborn + told["server"][2] + "\nwhile True:\n    time.sleep(60)\n"
+    done = run(HEAD + "client = make()\nuse(client)\n", json.dumps(told), timeout=15)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert gone(int(done.stdout))
+
+
+def test_a_running_call_ends_with_the_program_that_is_told_to_end() -> None:
+    """SIGTERM without a handler ends the program at once; its server sees the end of its input."""
+    done = run(
+        HEAD
+        + """
+import signal
+client = make()
+use(client)
+threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGTERM]).start()
+client.call_tool("hang", timeout=20)
+""",
+        arguments(url="", mode="auto"),
+        timeout=15,
+    )
+    assert (done.returncode, done.stderr) == (-15, "")
+    assert gone(int(done.stdout))
