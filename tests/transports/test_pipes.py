@@ -64,6 +64,25 @@ def test_what_is_left_is_read_after_a_wake(pipe: Pipe, seconds: float) -> None:
     assert pipe.reader.wait(seconds) is END
 
 
+def test_who_stayed_awake_in_vain_sleeps_the_next_times(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    turns: list[bool] = []
+    monkeypatch.setattr(pipes, "_give_way", lambda: turns.append(True))
+    monkeypatch.setattr(pipes, "_LONGEST_PAUSE", 2)
+
+    def stays_awake() -> bool:
+        turns.clear()
+        assert pipe.reader.wait(0.001) is NOTHING
+        return bool(turns)
+
+    assert [stays_awake() for _ in range(9)] == [True, False, True, False, False, True, False, False, True]
+    os.write(pipe.writer, b"x")
+    # Two more sleep, and the third is lucky.
+    for _ in range(3):
+        assert pipe.reader.wait(0.001) is BYTES
+    pipe.reader.read()
+    assert [stays_awake() for _ in range(3)] == [True, False, True]
+
+
 @BOUNDS
 def test_what_comes_for_ever_after_a_wake_is_not_read_for_ever(
     pipe: Pipe, seconds: float, monkeypatch: pytest.MonkeyPatch

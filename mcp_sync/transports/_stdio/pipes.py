@@ -29,7 +29,10 @@ _LOOK = 0.5
 _SILENT = 0.2
 _READ_ON = 1.0
 # How long a thread that expects bytes at once does not sleep, and how it lets others use its core meanwhile.
+# When that is in vain, because the process is slow or the core is busy, the next waits sleep at once: one,
+# two, four, up to so many.
 _AWAKE = 0.0001
+_LONGEST_PAUSE = 128
 _give_way: Optional[Callable[[], None]] = getattr(os, "sched_yield", None)
 
 
@@ -95,6 +98,7 @@ class PipeReader:
         self._has_exited = has_exited
         self._patience = None if has_exited is None or pidfd >= 0 else _LOOK * 1000
         self._last: Optional[float] = None
+        self._sleeps, self._pause = 0, 1
         if CAN_POLL:
             self._only_bytes = [(fd, select.POLLIN)]
             self._poll = select.poll()
@@ -134,11 +138,18 @@ class PipeReader:
                 self._near_end()
 
     def _comes_at_once(self) -> bool:
+        if _give_way is None:
+            return False
+        if self._sleeps > 0:
+            self._sleeps -= 1
+            return False
         until = time.monotonic() + _AWAKE
-        while _give_way is not None and time.monotonic() < until:
+        while time.monotonic() < until:
             if self._poll.poll(0) == self._only_bytes:
+                self._pause = 1
                 return self._last is None
             _give_way()
+        self._sleeps, self._pause = self._pause, min(2 * self._pause, _LONGEST_PAUSE)
         return False
 
     def _near_end(self) -> None:
