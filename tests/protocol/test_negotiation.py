@@ -477,6 +477,11 @@ def test_a_refusal_that_names_revisions_is_no_older_transport() -> None:
     assert talk.steps == [OFFER, Initialize("2025-03-26")]
 
 
+def test_a_refusal_that_names_what_was_offered_is_no_older_transport() -> None:
+    error = status(400, f"Bad request ({LATEST})")
+    assert fails(negotiate("legacy", falls_back=True), error) is error
+
+
 def test_if_both_transports_fail_the_first_failure_tells_of_the_second() -> None:
     first, second = status(404, "<html>"), ConnectFailed("no stream")
     raised = fails(negotiate("legacy", falls_back=True), first, second)

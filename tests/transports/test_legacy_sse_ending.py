@@ -154,11 +154,15 @@ def test_a_forgotten_channel_goes_away_with_its_thread_and_its_connections() -> 
     with sse_session(script) as client:
         client.call()
         reader = client.channel._stream.threads[0]
-        gone = weakref.ref(client.channel)
+        gone, intake_gone = weakref.ref(client.channel), weakref.ref(client.channel._intake)
         gc.disable()
         try:
             client.channel = _Nothing()
-            assert gone() is None
+            # The reader may still be busy with the answer of the call.
+            until = Deadline(PATIENCE)
+            while intake_gone() is not None and not until.expired:
+                threading.Event().wait(0.002)
+            assert (gone(), intake_gone()) == (None, None)
         finally:
             gc.enable()
         reader.join(PATIENCE)
@@ -166,18 +170,22 @@ def test_a_forgotten_channel_goes_away_with_its_thread_and_its_connections() -> 
         assert script.ended.acquire(timeout=PATIENCE)
 
 
-def test_a_lost_channel_is_no_circle() -> None:
+@pytest.mark.parametrize("is_broken", [True, False])
+def test_a_lost_channel_is_no_circle(is_broken: bool) -> None:
     script = SSEScript()
     with sse_session(script) as client:
         reader = client.channel._stream.threads[0]
-        script.stream.close()
+        if is_broken:
+            script.stream.close()
+        else:
+            script.say(named("http://evil.example/m"))
         reader.join(PATIENCE)
         assert len(client.inbound.losses) == 1
-        gone = weakref.ref(client.channel)
+        gone, intake_gone = weakref.ref(client.channel), weakref.ref(client.channel._intake)
         gc.disable()
         try:
             client.channel = _Nothing()
-            assert gone() is None
+            assert (gone(), intake_gone()) == (None, None)
         finally:
             gc.enable()
 
@@ -195,13 +203,15 @@ def test_a_forked_child_drops_the_connections_and_the_parent_notices_nothing(way
     script, options = way
     with sse_session(script, **options) as client:
         client.call()
+        inherited = [sock.fileno() for sock in client.channel._stream._exchange._sockets]
+        assert len(inherited) == 1
         child = os.fork()
         if not child:
             code = 1
             try:
                 client.channel.abandon()
                 gc.collect()
-                code = 0
+                code = 2 if os.path.exists(f"/dev/fd/{inherited[0]}") else 0
             finally:
                 os._exit(code)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
