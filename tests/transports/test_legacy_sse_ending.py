@@ -170,6 +170,21 @@ def test_a_forgotten_channel_goes_away_with_its_thread_and_its_connections() -> 
         assert script.ended.acquire(timeout=PATIENCE)
 
 
+def test_a_reader_that_has_delivered_something_keeps_nobody_alive() -> None:
+    script = SSEScript()
+    with sse_session(script) as client:
+        client.call()
+        reader, gone = client.channel._stream.threads[0], weakref.ref(client.channel)
+        client.inbound.channel = client.channel  # As the engine has it.
+        client.channel = client.inbound = _Nothing()
+        until = Deadline(PATIENCE)
+        while gone() is not None and not until.expired:
+            gc.collect()
+        assert gone() is None
+        reader.join(PATIENCE)
+        assert not reader.is_alive()
+
+
 @pytest.mark.parametrize("is_broken", [True, False])
 def test_a_lost_channel_is_no_circle(is_broken: bool) -> None:
     script = SSEScript()
