@@ -8,6 +8,7 @@ from typing import Optional, Union
 from sseclient import SSEClient
 
 from ..errors import MessageTooLarge
+from ._pieces import compacted
 
 _BOM = b"\xef\xbb\xbf"
 _LARGE = 65536
@@ -140,6 +141,7 @@ class EventStream:
                 parts.append(tail)
                 size += len(tail)
                 self._check(size)
+                parts = compacted(parts, size)
         if parts and not self.junk:
             rest = b"".join(parts).removeprefix(_BOM if is_first else b"")
             self._note_junk(rest[:_LARGE].split(b"\n"))

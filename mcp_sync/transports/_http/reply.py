@@ -10,6 +10,7 @@ import requests
 
 from ..._concurrency.deadline import Deadline
 from ...errors import InvalidMessage, MessageTooLarge
+from .._pieces import compacted
 from .adapter.response import Answer
 
 CHUNK = 262_144
@@ -190,13 +191,14 @@ def is_authorized(response: requests.Response) -> bool:
 
 def joined(chunks: Iterator[bytes], limit: int) -> bytes:
     """Put a body together, of at most ``limit`` bytes."""
-    parts = []
+    parts: list[bytes] = []
     size = 0
     for chunk in chunks:
         size += len(chunk)
         if size > limit:
             raise too_large(limit)
         parts.append(chunk)
+        parts = compacted(parts, size)
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Optional
 
+from .._pieces import compacted
+
 
 class LineBuffer:
     """Cuts what was read into lines. For one thread at a time.
@@ -72,21 +74,24 @@ class LineBuffer:
         # All of them together are within the limit, as a rule: then there is no need to look at each.
         if len(lines[0]) + len(last) > self._limit:
             admitted = self._count_admitted(lines)
-            overflown = admitted < len(lines) or self._is_too_long(rest)
+            overflown = admitted < len(lines) or self._is_too_long(sum(map(len, rest)))
             del lines[admitted:]
         lines.reverse()
         self._state = ([] if overflown else rest, lines, overflown)
 
     def _without_line_end(self, pieces: list[bytes]) -> None:
-        if self._is_too_long(pieces):
+        size = sum(map(len, pieces))
+        if self._is_too_long(size):
             self._state = ([], [], True)
         elif not pieces[-1] and len(pieces) > 1:
             # The stream has ended in a line, which may be complete even so.
             self._state = ([b""], [b"".join(pieces)], False)
+        else:
+            self._state = (compacted(pieces, size), [], False)
 
-    def _is_too_long(self, pieces: list[bytes]) -> bool:
+    def _is_too_long(self, size: int) -> bool:
         # One byte more may be a carriage return.
-        return sum(map(len, pieces)) > self._limit + 1
+        return size > self._limit + 1
 
     def _count_admitted(self, lines: list[bytes]) -> int:
         for index, line in enumerate(lines):

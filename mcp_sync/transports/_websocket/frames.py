@@ -7,6 +7,8 @@ from typing import NamedTuple, Optional, Union
 
 from websocket import ABNF
 
+from .._pieces import compacted
+
 CONTINUATION, TEXT, BINARY = ABNF.OPCODE_CONT, ABNF.OPCODE_TEXT, ABNF.OPCODE_BINARY
 CLOSE, PING, PONG = ABNF.OPCODE_CLOSE, ABNF.OPCODE_PING, ABNF.OPCODE_PONG
 
@@ -148,12 +150,17 @@ class FrameBuffer:
         self._state[2].pop()
 
     def _cut(self) -> None:
-        pieces, needed, _, fragments, fault = self._state
+        pieces, needed, ready, fragments, fault = self._state
         # Joined once, when a frame is complete: adding up piece by piece would take quadratic time.
-        if fault is not None or not pieces or sum(map(len, pieces)) < needed:
+        if fault is not None or not pieces:
+            return
+        size = sum(map(len, pieces))
+        if size < needed:
+            if pieces[-1]:
+                self._state = (compacted(pieces, size), needed, ready, fragments, None)
             return
         data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        ready: list[Received] = []
+        ready = []
         at = 0
         parts: list[bytes] = []
         try:
