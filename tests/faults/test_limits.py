@@ -18,6 +18,7 @@ import requests
 
 from mcp_sync import Client, Limits, Stdio, StreamableHTTP, transports
 from mcp_sync.errors import (
+    CallTimeout,
     ConnectionLost,
     InvalidMessage,
     MCPError,
@@ -233,3 +234,20 @@ def test_input_rounds_without_an_end_are_given_up() -> None:
         with pytest.raises(MCPError, match=r"4 times \(Limits\.input_rounds\)"):
             client.get_prompt("x")
         assert client.call_tool("hello").text == "hello"
+
+
+def test_what_is_nested_too_deeply_on_a_shared_channel_is_reported_and_skipped() -> None:
+    value: Any = 1
+    for _ in range(300):
+        value = [value]
+    server = FakeServer(tools={"hello": hello, "deep": lambda: {"value": value}}, versions="all")
+    seen: list[Any] = []
+    with server.serve_websocket() as endpoint:
+        client = Client(transports.WebSocket(endpoint.url), message_handler=seen.append)
+        with client:
+            with pytest.raises(CallTimeout):
+                client.call_tool("deep", timeout=0.3)
+            assert client.call_tool("hello").text == "hello"
+    assert [str(item) for item in seen if isinstance(item, InvalidMessage)] == [
+        "what arrived is nested deeper than 200 levels"
+    ]
