@@ -109,6 +109,20 @@ def discover(
     raise trail.error(f"no usable metadata of the authorization server of {public_url(server_url)}")
 
 
+def server_metadata(issuer: str) -> Conversation[dict[str, Any]]:
+    """Return the metadata of an authorization server that is known by its issuer.
+
+    Raises:
+        IssuerMismatch: It claims to be another.
+        AuthError: Nothing usable was found, and the error lists what was tried.
+    """
+    trail = _Trail()
+    metadata = yield from _find_server(issuer, trail)
+    if metadata is None:
+        raise trail.error(f"no usable metadata of {public_url(issuer)}")
+    return metadata
+
+
 def _find_resource(
     server_url: str, challenge: Optional[Challenge], trail: _Trail
 ) -> Conversation[Optional[_Resource]]:

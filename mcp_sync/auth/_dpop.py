@@ -76,7 +76,8 @@ class Prover:
         clock: Says how late it is, in seconds since 1970.
 
     Attributes:
-        thumbprint: That of the key.
+        key: The private key.
+        thumbprint: Its thumbprint.
 
     Raises:
         UsageError: It is no private key.
@@ -88,6 +89,7 @@ class Prover:
         nonces: Optional[dict[str, str]] = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        self.key = dict(key)
         self.thumbprint = thumbprint(key)
         self._header = {"typ": "dpop+jwt", "jwk": public_key(key)}
         # The proof holds the key itself; a name for it says nothing more.

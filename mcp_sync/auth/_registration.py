@@ -117,7 +117,7 @@ def identify(
         IssuerMismatch: The name is for another authorization server.
         RegistrationFailed: There is no way to get a name, or the server refused to give one.
     """
-    _check_issuer(found, identity, known)
+    check_issuer(found, identity, known)
     if identity.client_id is not None:
         return _registered_by_hand(found, identity, identity.client_id)
     offers_documents = found.metadata.get("client_id_metadata_document_supported") is True
@@ -158,11 +158,15 @@ def registration(
     return {**identity.extra, **{name: value for name, value in values.items() if value is not None}}
 
 
-def _check_issuer(found: ServerRecord, identity: ClientIdentity, known: Optional[ClientRecord]) -> None:
-    """Keep credentials that were given by hand from any server but their own."""
+def check_issuer(found: ServerRecord, identity: ClientIdentity, known: Optional[ClientRecord]) -> None:
+    """Keep credentials that were given by hand from any server but their own.
+
+    Raises:
+        IssuerMismatch: It is another.
+    """
     if identity.issuer is not None and not same_issuer(identity.issuer, found.issuer):
         _wrong_issuer(identity.issuer, found.issuer)
-    by_hand = known is not None and not known.registered and known.client_id == identity.client_id
+    by_hand = known is not None and not known.registered and known.client_id == (identity.client_id or "")
     if by_hand and known is not None and not same_issuer(known.issuer, found.issuer):
         _wrong_issuer(known.issuer, found.issuer)
 

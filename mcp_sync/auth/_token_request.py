@@ -85,7 +85,7 @@ def ask_token(
 
     Args:
         found: The server.
-        client: Who asks.
+        client: Who asks. One without a name is not mentioned: what it shows says enough (RFC 7523, 3.1).
         form: What for: ``grant_type`` and all that goes with it.
         now: Seconds since 1970.
         signer: What signs for a client that authenticates by ``private_key_jwt``.
@@ -247,7 +247,8 @@ def _authenticated(request: _Request, method: str) -> tuple[dict[str, str], dict
     if method == BASIC:
         headers["Authorization"] = "Basic " + _basic(client.client_id, client.client_secret or "")
         return headers, form
-    form["client_id"] = client.client_id
+    if client.client_id:
+        form["client_id"] = client.client_id
     if method == POST:
         form["client_secret"] = client.client_secret or ""
     elif method == SIGNED:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Union
 
 from mcp_sync.auth._records import ClientRecord, ServerRecord
-from mcp_sync.auth._steps import Answer, Conversation, Fetch
+from mcp_sync.auth._steps import Answer, Conversation, Fetch, Pause
 from mcp_sync.errors import AuthError
 
 ISSUER = "https://as.example"
@@ -27,10 +27,11 @@ Reply = Union[Answer, AuthError, Mapping[str, Any], int]
 
 
 class Outcome(NamedTuple):
-    """What a conversation returned or raised, and the requests that it made."""
+    """What a conversation returned or raised, the requests that it made, and how long it waited each time."""
 
     value: Any
     asked: list[Fetch]
+    pauses: list[float]
 
     @property
     def urls(self) -> list[str]:
@@ -52,9 +53,14 @@ def lead(conversation: Conversation[Any], replies: Mapping[str, Union[Reply, lis
     """
     waiting = {url: list(reply) if isinstance(reply, list) else reply for url, reply in replies.items()}
     asked: list[Fetch] = []
+    pauses: list[float] = []
     try:
         step = next(conversation)
         while True:
+            if isinstance(step, Pause):
+                pauses.append(step.seconds)
+                step = next(conversation)
+                continue
             asked.append(step)
             reply = waiting.get(step.url, 404)
             if isinstance(reply, list):
@@ -64,9 +70,9 @@ def lead(conversation: Conversation[Any], replies: Mapping[str, Union[Reply, lis
             else:
                 step = conversation.send(_answer(reply))
     except StopIteration as stop:
-        return Outcome(stop.value, asked)
+        return Outcome(stop.value, asked, pauses)
     except Exception as error:
-        return Outcome(error, asked)
+        return Outcome(error, asked, pauses)
 
 
 def _answer(reply: Any) -> Answer:
