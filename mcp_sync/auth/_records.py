@@ -81,7 +81,7 @@ class Grant(Record):
         resource: The ``resource`` that it is for, as it was sent, ``None`` for none.
         client_id: Which client it was granted to.
         access_token: The token.
-        token_type: ``"Bearer"`` or ``"DPoP"``, as it came.
+        token_type: ``"Bearer"`` or ``"DPoP"``, in this spelling whatever the server's.
         expires_at: When it expires, in seconds since 1970; ``None`` where that is not known: it is used until
             it is refused.
         refresh_token: What a new one is had for, ``None`` for nothing.
