@@ -198,6 +198,48 @@ def test_a_finaliser_in_a_forked_child_leaves_the_parents_connection_alone() -> 
         assert client.call("echo", {"a": 2}) == {"a": 2}
 
 
+def test_a_writer_is_told_why_the_server_left_even_if_the_reader_is_busy() -> None:
+    failed, go_on = threading.Event(), threading.Event()
+
+    def script(peer: Peer) -> None:
+        peer.shake()
+        peer.message()
+        peer.send({"jsonrpc": "2.0", "method": "busy"})
+        peer.close(1012, "back soon")
+
+    with serving(script) as client:
+        receive = client.inbound.receive
+
+        def busy(message: Any, call: Any = None) -> None:
+            receive(message, call)
+            go_on.wait(PATIENCE)
+
+        client.inbound.receive = busy  # type: ignore[method-assign]
+        client.notify("begin")
+        client.inbound.wait(lambda: client.inbound.notes == ["busy"])
+        channel: Any = client.channel
+        stream, write = channel._link.stream, channel._link.stream.write
+
+        def watched(data: Any, taken: list[int]) -> None:
+            try:
+                write(data, taken)
+            except OSError:
+                failed.set()
+                raise
+
+        def notify() -> None:
+            while True:
+                client.notify("note")
+
+        stream.write = watched
+        with in_thread(notify) as writer:
+            assert failed.wait(PATIENCE)
+            go_on.set()
+            with pytest.raises(ConnectionLost, match="back soon") as caught:
+                writer.result()
+            assert caught.value.close_code == 1012
+
+
 def test_a_message_without_a_connection_is_refused() -> None:
     channel = WebSocket("ws://127.0.0.1:9/ws").channel(settings())
     assert not channel.post(Frame(b"{}"))
@@ -245,18 +287,21 @@ def test_a_record_of_tls_that_does_not_fit_is_finished_before_the_next(secured: 
     seen: list[int] = []
 
     def script(peer: Peer) -> None:
-        peer.shake()
-        peer.turn.wait(go_on)
+        peer.shake_and_stall(go_on)
         seen.append(len(peer.message()["params"]["text"]))
         peer.serve()
 
     with secured(script) as client:
-        with pytest.raises(CallTimeout):
-            client.call("large", {"text": "x" * 30_000_000}, timeout=0.3)
+        channel: Any = client.channel
+        with in_thread(client.call, "large", {"text": "x" * 8_000_000}) as large:
+            assert poll(lambda: channel._link.stream._begun), "no record was begun"
+            client.inbound.calls.popitem()[1].fail(CallTimeout("the caller gives up"))
+            with pytest.raises(CallTimeout):
+                large.result()
         with in_thread(client.call, "small", {"text": "y"}) as small:
             go_on.set()
             assert small.result() == {"text": "y"}
-    assert seen == [30_000_000]
+    assert seen == [8_000_000]
 
 
 def test_pings_are_answered_while_a_call_is_written_and_read(secured: Any) -> None:

@@ -378,8 +378,7 @@ def test_a_call_into_a_full_connection_gives_up_in_time_and_the_stream_stays_who
     sizes: list[int] = []
 
     def script(peer: Peer) -> None:
-        peer.shake()
-        peer.turn.wait(go_on)
+        peer.shake_and_stall(go_on)
         while True:
             message = peer.message()
             sizes.append(len(message["params"]["text"]))
@@ -390,7 +389,7 @@ def test_a_call_into_a_full_connection_gives_up_in_time_and_the_stream_stays_who
 
     with serving(script) as client:
         with pytest.raises(CallTimeout) as caught:
-            client.call("first", {"text": "x" * 30_000_000}, timeout=0.3)
+            client.call("first", {"text": "x" * 8_000_000}, timeout=1)
         assert caught.value.request_sent is True
         with pytest.raises(CallTimeout) as again:
             client.call("second", {"text": "y"}, timeout=0.1)
@@ -398,7 +397,7 @@ def test_a_call_into_a_full_connection_gives_up_in_time_and_the_stream_stays_who
         with in_thread(client.call, "last", {"text": "zz"}) as last:
             go_on.set()
             assert last.result() == {"text": "zz"}
-    assert sizes == [30_000_000, 2]
+    assert sizes == [8_000_000, 2]
 
 
 def test_a_pong_that_cannot_be_sent_at_once_is_sent_later() -> None:

@@ -8,6 +8,7 @@ import json
 import socket
 import ssl
 import struct
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Callable, Optional, Union
@@ -59,6 +60,12 @@ class Peer:
         given = {name.replace("_", "-"): value for name, value in fields.items()}
         answer = {name: value for name, value in {**usual, **given}.items() if value is not None}
         self.turn.head_and(answer, behind, 101)
+
+    def shake_and_stall(self, go_on: threading.Event) -> None:
+        """Shake hands, and read nothing before the test goes on; what is on the way is little."""
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        self.shake()
+        self.turn.wait(go_on)
 
     def read(self) -> tuple[int, bytes]:
         """Read a frame, which must be masked: its opcode and what it carries."""

@@ -21,6 +21,8 @@ from .._http.exchange import shut_down
 _CHUNK = 64 * 1024
 # What one record of TLS holds.
 _RECORD = 16 * 1024
+# How many are written in one go.
+_RECORDS = 16
 _NOT_NOW = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
@@ -42,7 +44,7 @@ class SocketStream:
         self._lock = threading.RLock()
         # What TLS has begun to write: it must be offered again, and nothing else before it.
         self._begun = b""
-        # Stays set where a signal handler has raised in the midst of a write.
+        # Stays set where a signal handler has raised in the midst of a write under TLS.
         self._writing = False
 
     def read_onto(self, pieces: list[bytes]) -> bool:
@@ -85,14 +87,23 @@ class SocketStream:
                 # No signal handler can run between the two and lose that number by raising.
                 taken.extend(map(self._sock.send, (data,)))
             else:
-                self._write_record(data, taken)
+                self._write_records(memoryview(data), taken)
         except _NOT_NOW:
             pass
         finally:
             self._lock.release()
 
-    def _write_record(self, data: Union[bytes, memoryview], taken: list[int]) -> None:
-        """Write one record of TLS.
+    def _write_records(self, data: memoryview, taken: list[int]) -> None:
+        for _ in range(_RECORDS):
+            count = self._write_record(data)
+            taken.append(count)
+            self._writing = False
+            data = data[count:]
+            if self._begun or not data:
+                break
+
+    def _write_record(self, data: memoryview) -> int:
+        """Write one record of TLS, and return how many bytes count as taken.
 
         What TLS has encrypted it must write, so that a record which has begun counts as taken, but for its
         last byte: for that byte the caller comes again, and with it the record is finished.
@@ -104,13 +115,11 @@ class SocketStream:
         record = begun or bytes(data[:_RECORD])
         try:
             self._sock.send(record)
-            count = 1 if begun else len(record)
-            self._begun = b""
         except _NOT_NOW:
-            count = 0 if begun else len(record) - 1
             self._begun = record
-        taken.append(count)
-        self._writing = False
+            return 0 if begun else len(record) - 1
+        self._begun = b""
+        return 1 if begun else len(record)
 
     def wait(self, seconds: float) -> None:
         """Wait until something fits, at most so long."""
