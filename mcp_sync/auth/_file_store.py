@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Optional, Union
 
 from .._concurrency.deadline import Deadline
-from ..errors import AuthError, CallTimeout
+from ..errors import AuthError
 from ._locks import FolderLocks, file_name
-from ._private_files import check_folder, make_folder, read_private, remove_private, write_private
+from ._private_files import check_folder, read_private, remove_private, write_private
 from ._records import Key
 from ._store import Stored, new_version
 
@@ -56,7 +56,7 @@ class FileStore:
 
     def put(self, key: Key, value: Optional[Mapping[str, Any]], expected: Optional[str]) -> bool:
         """See `Store.put`."""
-        with self._writing():
+        with self._locks.writing("write.lock", _PATIENCE):
             held = self.get(key)
             if (held.version if held is not None else None) != expected:
                 return False
@@ -66,22 +66,9 @@ class FileStore:
                 remove_private(self._path(key))
             return True
 
-    @contextmanager
-    def lock(self, key: Key, deadline: Deadline) -> Iterator[None]:
+    def lock(self, key: Key, deadline: Deadline) -> AbstractContextManager[None]:
         """See `Store.lock`."""
-        make_folder(self._folder)
-        with self._locks.hold(f"{file_name(key)}.lock", deadline):
-            yield
-
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        """Keep other writers away: a comparison and the change after it are one step to them."""
-        make_folder(self._folder)
-        try:
-            with self._locks.hold("write.lock", Deadline(_PATIENCE)):
-                yield
-        except CallTimeout as error:
-            raise AuthError(f"somebody else keeps the token store from being written: {self!r}") from error
+        return self._locks.hold(f"{file_name(key)}.lock", deadline)
 
     def _path(self, key: Key) -> str:
         return str(self._folder / f"{file_name(key)}.json")

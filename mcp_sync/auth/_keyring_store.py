@@ -6,16 +6,15 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
 
 from .._concurrency.deadline import Deadline
 from .._concurrency.fork import hold_off
-from ..errors import AuthError, CallTimeout, UsageError
+from ..errors import AuthError, UsageError
 from ._locks import FolderLocks, file_name
-from ._private_files import make_folder
 from ._records import Key
 from ._store import Stored, new_version
 
@@ -91,7 +90,7 @@ class KeyringStore:
     def put(self, key: Key, value: Optional[Mapping[str, Any]], expected: Optional[str]) -> bool:
         """See `Store.put`."""
         name = file_name(key)
-        with self._writing():
+        with self._locks.writing(f"{self._prefix}.lock", _PATIENCE):
             held = self._head(name)
             if (held.version if held is not None else None) != expected:
                 return False
@@ -103,22 +102,9 @@ class KeyringStore:
                     self._clear(name, slot)
             return True
 
-    @contextmanager
-    def lock(self, key: Key, deadline: Deadline) -> Iterator[None]:
+    def lock(self, key: Key, deadline: Deadline) -> AbstractContextManager[None]:
         """See `Store.lock`."""
-        make_folder(self._locks.folder)
-        with self._locks.hold(f"{self._prefix}-{file_name(key)}.lock", deadline):
-            yield
-
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        """Keep other writers away: a comparison and the change after it are one step to them."""
-        make_folder(self._locks.folder)
-        try:
-            with self._locks.hold(f"{self._prefix}.lock", Deadline(_PATIENCE)):
-                yield
-        except CallTimeout as error:
-            raise AuthError(f"somebody else keeps the token store from being written: {self!r}") from error
+        return self._locks.hold(f"{self._prefix}-{file_name(key)}.lock", deadline)
 
     def _write(self, name: str, text: str, held: Optional[_Head]) -> None:
         """Write the parts beside those that count, then the head, which makes them count; clear up."""

@@ -18,6 +18,7 @@ from weakref import WeakValueDictionary
 from .._concurrency import fork
 from .._concurrency.deadline import Deadline
 from ..errors import AuthError, CallTimeout
+from ._private_files import make_folder
 from ._records import Key
 
 if sys.platform == "win32":
@@ -94,13 +95,32 @@ class FolderLocks:
         self.folder = folder
 
     @contextmanager
+    def writing(self, name: str, patience: float) -> Iterator[None]:
+        """Hold the lock of those who write: to them a comparison and the change after it are one step.
+
+        Args:
+            name: The name of the lock.
+            patience: How many seconds to wait for the others.
+
+        Raises:
+            AuthError: The file cannot be made, or others have held the lock all the time.
+        """
+        try:
+            with self.hold(name, Deadline(patience)):
+                yield
+        except CallTimeout as error:
+            what = "somebody else keeps the token store from being written"
+            raise AuthError(f"{what}: {self.folder}") from error
+
+    @contextmanager
     def hold(self, name: str, deadline: Deadline) -> Iterator[None]:
         """Hold the lock of a name, which is the name of its file. Not re-entrant.
 
         Raises:
-            AuthError: The file cannot be made.
+            AuthError: The folder or the file cannot be made.
             CallTimeout: Somebody else held it until the deadline.
         """
+        make_folder(self.folder)
         path = os.path.join(os.path.realpath(self.folder), name)
         # Threads wait here, at no cost; and where the system knows processes only, this keeps them apart.
         with _threads.hold(path, deadline):

@@ -87,10 +87,14 @@ def read_private(path: str) -> Optional[bytes]:
         AuthError: It cannot be read, or it is a link.
     """
     try:
-        descriptor = _insist(os.open, path, os.O_RDONLY | _PLAIN)
-        with open(descriptor, "rb") as file:
+        # Without waiting for somebody to write, should it be a pipe.
+        descriptor = _insist(os.open, path, os.O_RDONLY | _PLAIN | getattr(os, "O_NONBLOCK", 0))
+        try:
             _tighten(path, descriptor, os.fstat(descriptor).st_mode)
-            return file.read()
+            with open(descriptor, "rb", closefd=False) as file:
+                return file.read()
+        finally:
+            os.close(descriptor)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import Any, Callable, Optional, TypeVar, Union
 
@@ -14,7 +14,7 @@ from .._concurrency import fork
 from .._concurrency.deadline import Deadline
 from ..errors import AuthError, UsageError
 from ._locks import FolderLocks, file_name
-from ._private_files import check_file, make_file, make_folder
+from ._private_files import check_file, make_file
 from ._records import Key
 from ._store import Stored, new_version
 
@@ -69,14 +69,13 @@ class SQLiteStore:
         """See `Store.put`."""
         text = None if value is None else json.dumps(value)
         make_file(self._path)
-        return self._connected(lambda database: _exchange(database, key, text, expected))
+        # SQLite lets those who wait for others go in no order, and some of many never.
+        with self._locks.writing("write.lock", _PATIENCE):
+            return self._connected(lambda database: _exchange(database, key, text, expected))
 
-    @contextmanager
-    def lock(self, key: Key, deadline: Deadline) -> Iterator[None]:
+    def lock(self, key: Key, deadline: Deadline) -> AbstractContextManager[None]:
         """See `Store.lock`."""
-        make_folder(self._locks.folder)
-        with self._locks.hold(f"{file_name(key)}.lock", deadline):
-            yield
+        return self._locks.hold(f"{file_name(key)}.lock", deadline)
 
     def _connected(self, use: Callable[[sqlite3.Connection], T]) -> T:
         try:
@@ -88,8 +87,8 @@ class SQLiteStore:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    # With its journal as it is, by default not the write-ahead log: that would make a change three times as
-    # fast, but a look, of which there are many more, half as fast, and it does not work over a network.
+    # With its journal as it is, by default not the write-ahead log: with that, readers never wait for writers,
+    # but on a full disk or in a read-only folder nothing could be read, and over a network nothing works.
     database = sqlite3.connect(str(path), timeout=_PATIENCE, isolation_level=None)
     database.execute("PRAGMA secure_delete = ON")
     return database
