@@ -146,12 +146,16 @@ def child():
     assert any("get-stream" in name for name in names), names
 
 stop = threading.Event()
+connected = threading.Barrier(4)
 def busy():
+    client.call_tool("echo", {"text": "y"}, timeout=20)
+    connected.wait(10)
     while not stop.is_set():
         assert client.call_tool("echo", {"text": "y"}, timeout=20).text == "y"
 
 threads = [threading.Thread(target=busy) for _ in range(3)]
 for thread in threads: thread.start()
+connected.wait(10)
 codes = [await_children(in_child(child))[0] for _ in range(4)]
 stop.set()
 for thread in threads: thread.join(10)
@@ -168,6 +172,7 @@ say(json.dumps({"parent": os.getpid(), "codes": codes}))
 START_METHODS = multiprocessing.get_all_start_methods()
 
 
+@pytest.mark.parametrize("spied", ["http"], indirect=True)
 @pytest.mark.parametrize("method", START_METHODS)
 def test_processes_of_multiprocessing_use_a_client_of_their_module(
     spied: Spied, method: str, tmp_path: Any

@@ -42,10 +42,9 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
 @pytest.mark.parametrize("how", BROKEN)
-def test_a_server_works_and_its_standard_error_is_read(how: str, mode: str) -> None:
-    done = run(f"{USE}\n{BROKEN[how]}\nuse()\nreport('well')\nos._exit(0)", arguments(mode=mode))
+def test_a_server_works_and_its_standard_error_is_read(how: str) -> None:
+    done = run(f"{USE}\n{BROKEN[how]}\nuse()\nreport('well')\nos._exit(0)", arguments(mode="auto"))
     assert (done.returncode, done.stdout) == (0, "well\n"), done.stderr
 
 
