@@ -8,6 +8,7 @@ import threading
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 from joserfc import jwt
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 from requests.structures import CaseInsensitiveDict
@@ -82,9 +83,17 @@ def test_a_new_key_is_a_private_key_that_no_other_is() -> None:
     assert len({key["d"] for key in keys}) == len({thumbprint(key) for key in keys}) == 20
     for key in keys:
         assert (key["kty"], key["crv"]) == ("EC", "P-256")
-        # Numbers of a fixed size, however small they are.
-        assert [len(key[name]) for name in "xyd"] == [43, 43, 43]
         assert ECKey.import_key(key).is_private
+
+
+def test_the_numbers_of_a_key_have_a_fixed_size_however_small_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ec, "generate_private_key", lambda curve: ec.derive_private_key(1, curve))
+    key = new_key()
+    assert key["d"] == "A" * 42 + "E"
+    assert [len(key[name]) for name in "xyd"] == [43, 43, 43]
+    checked(Prover(key).proof("POST", AS))
 
 
 def test_a_proof_has_what_the_specification_asks_for_and_nothing_private() -> None:
