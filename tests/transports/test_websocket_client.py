@@ -99,9 +99,7 @@ def test_every_revision_is_spoken(endpoint: Any, mode: str) -> None:
     with Client(endpoint.url, mode=mode, elicitation_callback=answer) as client:
         if mode in TRAITS:
             assert client.protocol_version == mode
-        result = client.call_tool(
-            "steps", {"count": 20}, progress_callback=lambda now, *_: seen.append(now)
-        )
+        result = client.call_tool("steps", {"count": 20}, progress_callback=lambda now, *_: seen.append(now))
         assert result.text == "done"
         assert seen == list(range(1, 21))
         assert {tool.name for tool in client.tools()} == {"echo", "steps", "greet", "wait"}
