@@ -87,8 +87,8 @@ class SQLiteStore:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    # With its journal as it is, by default not the write-ahead log: with that, readers never wait for writers,
-    # but on a full disk or in a read-only folder nothing could be read, and over a network nothing works.
+    # With its journal as it is, by default not the write-ahead log. With that readers never wait for writers;
+    # but on a full disk or in a read-only folder nothing can be read, and over a network nothing works.
     database = sqlite3.connect(str(path), timeout=_PATIENCE, isolation_level=None)
     database.execute("PRAGMA secure_delete = ON")
     return database
