@@ -17,6 +17,7 @@ from mcp_sync.auth._bearer import BearerToken
 from mcp_sync.errors import AuthError, AuthorizationRequired, HTTPStatusError, UsageError
 from mcp_sync.testing import FakeServer
 from mcp_sync.testing._http import HTTPEndpoint, HTTPReply, HTTPRequest
+from mcp_sync.transports import LegacySSE, WebSocket
 
 from .plain_server import PlainServer, Reply, Request
 
@@ -471,6 +472,20 @@ def test_a_client_with_a_session_of_the_user_presents_the_token_too(
     serving = fake.serve_http(intercept=known("t2"))
     with opened(serving, Source("t1", "t2"), session=session) as (_, client):
         assert call(client) == {"sum": 3}
+
+
+@pytest.mark.parametrize("kind", ["websocket", "sse"])
+def test_the_other_transports_present_the_token_too(fake: FakeServer, kind: str) -> None:
+    serving = getattr(fake, f"serve_{kind}")()
+    serving.intercept = known("t2")
+    target = {"websocket": WebSocket, "sse": LegacySSE}[kind](
+        serving.url, auth=BearerToken(Source("t1", "t2"))
+    )
+    with serving, Client(target) as client:
+        assert call(client) == {"sum": 3}
+        tokens = [request.headers.get("authorization") for request in serving.requests]
+    assert tokens[:2] == ["Bearer t1", "Bearer t2"]
+    assert set(tokens[1:]) == {"Bearer t2"}
 
 
 def test_many_threads_share_one_token(fake: FakeServer) -> None:
