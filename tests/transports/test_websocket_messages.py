@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 import threading
 from typing import Any
 
@@ -363,6 +364,24 @@ def test_any_byte_is_a_sign_of_life() -> None:
             assert client.call("echo") == {"text": "x"}
         finally:
             go_on.set()
+
+
+def test_a_server_that_takes_a_long_message_slowly_is_not_given_up() -> None:
+    stopped = threading.Event()
+
+    def script(peer: Peer) -> None:
+        peer.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        peer.shake()
+        got = 0
+        while got < 8_000_000:
+            stopped.wait(0.03)
+            got += len(peer.sock.recv(65536))
+        peer.wait_for_end()
+
+    with serving(script, ping_interval=0.4) as client:
+        client.channel.send(Frame(b" " * 8_000_000), Deadline(PATIENCE))
+        stopped.set()
+        assert client.inbound.losses == []
 
 
 def test_nobody_is_asked_where_that_is_not_wanted() -> None:

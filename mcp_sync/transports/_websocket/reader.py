@@ -43,6 +43,9 @@ class Vigil:
 
     Args:
         interval: Seconds of silence before either, ``None`` for never.
+
+    Attributes:
+        has_asked: Whether it was asked, and has not been heard since.
     """
 
     def __init__(self, interval: Optional[float]) -> None:
@@ -52,7 +55,7 @@ class Vigil:
     def heard(self) -> None:
         """Note a sign of life."""
         self._since = time.monotonic()
-        self._asked = False
+        self.has_asked = False
 
     def left(self) -> Optional[float]:
         """Return the seconds until something has to be done."""
@@ -60,13 +63,10 @@ class Vigil:
             return None
         return max(0.0, self._since + self._interval - time.monotonic())
 
-    def ask(self) -> bool:
-        """Note that the peer is asked; return ``False`` if it was and has said nothing."""
-        if self._asked:
-            return False
+    def ask(self) -> None:
+        """Note that the peer is asked."""
         self._since = time.monotonic()
-        self._asked = True
-        return True
+        self.has_asked = True
 
 
 class Reader:
@@ -150,16 +150,24 @@ class Reader:
         """Wait until there may be something to be read; return why there will be nothing."""
         left = self._vigil.left()
         if left == 0.0:
-            if not self._vigil.ask():
-                return ConnectionLost(
-                    f"{self._peer} is gone: it answered no ping within {self._interval:g} s (ping_interval)"
-                )
-            self._owed.append(control_frame(PING))
-        elif self._owed:
-            self._stream.wait_for_bytes(_RETRY)
-        else:
-            self._stream.wait_for_bytes(left)
+            return self._ask()
+        self._stream.wait_for_bytes(_RETRY if self._owed else left)
         return None
+
+    def _ask(self) -> Optional[MCPError]:
+        """Ask the silent server for a sign of life; return why it is given up."""
+        if not self._vigil.has_asked:
+            if self._outlet.post(control_frame(PING), POSTABLE):
+                self._vigil.ask()
+                return None
+            if self._stream.has_moved:
+                # The server takes a long message, behind which a ping would have to wait.
+                self._stream.has_moved = False
+                self._vigil.heard()
+                return None
+        return ConnectionLost(
+            f"{self._peer} is gone: it answered no ping within {self._interval:g} s (ping_interval)"
+        )
 
     def _take(self, received: Received, intake: weakref.ref[Intake]) -> None:
         if received.opcode == PING:

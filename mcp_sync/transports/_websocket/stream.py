@@ -31,6 +31,9 @@ class SocketStream:
 
     Args:
         sock: The socket, owned from now on.
+
+    Attributes:
+        has_moved: Set whenever something was written; for whoever clears it.
     """
 
     def __init__(self, sock: Any) -> None:
@@ -44,6 +47,7 @@ class SocketStream:
         self._lock = threading.RLock()
         # What TLS has begun to write: it must be offered again, and nothing else before it.
         self._begun = b""
+        self.has_moved = True
         # Stays set where a signal handler has raised in the midst of a write under TLS.
         self._writing = False
 
@@ -88,6 +92,7 @@ class SocketStream:
                 taken.extend(map(self._sock.send, (data,)))
             else:
                 self._write_records(memoryview(data), taken)
+            self.has_moved = True
         except _NOT_NOW:
             pass
         finally:
