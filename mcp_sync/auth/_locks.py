@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Hashable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Optional
 from weakref import WeakValueDictionary
@@ -105,8 +105,13 @@ class FolderLocks:
         Raises:
             AuthError: The file cannot be made, or others have held the lock all the time.
         """
+        deadline = Deadline(patience)
         try:
-            with self.hold(name, Deadline(patience)):
+            with ExitStack() as turn:
+                # Whoever has written and at once writes again has to join those who wait for their turn: the
+                # place at their head is free for as long as somebody else is writing.
+                with self.hold(f"next-{name}", deadline):
+                    turn.enter_context(self.hold(name, deadline))
                 yield
         except CallTimeout as error:
             what = "somebody else keeps the token store from being written"

@@ -133,6 +133,23 @@ def test_whoever_waits_gets_the_lock_when_it_is_free(store):
         assert done.result(10)
 
 
+@pytest.mark.parametrize("kind", ["file", "sqlite"])
+def test_whoever_writes_again_and_again_lets_those_go_first_who_wait(kind, tmp_path):
+    locks = open_store(kind, tmp_path)._locks
+    with working(1, kind, tmp_path) as (worker,):
+        with locks.writing("write.lock", 5):
+            worker.tell("put something")
+            in_line, patience = False, Deadline(20)
+            while not in_line and not patience.expired:
+                try:
+                    with locks.hold("next-write.lock", Deadline(0)):
+                        time.sleep(0.001)
+                except CallTimeout:
+                    in_line = True
+            assert in_line, "the other process does not come before this one's next change"
+        assert worker.hear() == "True"
+
+
 @pytest.mark.parametrize("kind", LASTING)
 def test_the_lock_of_a_process_that_is_killed_is_free(kind, tmp_path):
     store = open_store(kind, tmp_path)
