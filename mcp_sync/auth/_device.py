@@ -189,13 +189,13 @@ def _begun(body: Mapping[str, Any]) -> Optional[_Begun]:
     complete = text_of(body, "verification_uri_complete")
     if device_code is None or user_code is None or not is_secure(uri) or uri is None:
         return None
-    lifetime = number_of(body.get("expires_in")) or _LIFETIME
+    lifetime = number_of(body.get("expires_in")) or 0.0
     prompt = DevicePrompt(
         # It is printed on a terminal, which obeys control characters.
         quoted(user_code),
         uri,
         complete if is_secure(complete) else None,
-        min(max(lifetime, 0.0), _LONGEST_LIFETIME),
+        min(lifetime, _LONGEST_LIFETIME) if lifetime > 0.0 else _LIFETIME,
     )
     given = number_of(body.get("interval"))
     return _Begun(device_code, prompt, _INTERVAL if given is None else max(given, _SHORTEST_INTERVAL))

@@ -530,6 +530,14 @@ def test_a_server_that_asks_for_patience_gets_it():
     assert done.pauses == [5, 5, 10, 10, 15]
 
 
+def test_a_server_may_refuse_with_the_status_of_a_success():
+    # GitHub does.
+    replies = [answer({"error": "authorization_pending"}), answer({"error": "slow_down"}), answer(GRANTED)]
+    done, _ = device(replies)
+    assert done.value.access_token == "at"
+    assert done.pauses == [5, 5, 10]
+
+
 def test_a_server_that_cannot_be_reached_for_a_while_is_asked_less_often():
     lost = TokenRequestFailed("no connection", url=TOKEN, transient=True)
     done, _ = device([lost, 503, lost, lost, lost, lost, answer(GRANTED)])
@@ -562,7 +570,7 @@ def test_a_code_that_nobody_confirms_expires():
     assert done.pauses == [5, 5, 2]
 
 
-@pytest.mark.parametrize("lifetime", [None, 0, "soon"])
+@pytest.mark.parametrize("lifetime", [None, 0, -5, "soon"])
 def test_a_code_without_a_usable_lifetime_has_an_ordinary_one(lifetime):
     done, shown = device([PENDING] * 500, {**BEGUN, "expires_in": lifetime})
     assert done.value.error == "expired_token"
@@ -616,7 +624,15 @@ def test_an_answer_that_cannot_be_shown_is_no_answer(missing):
     assert shown == []
 
 
-@pytest.mark.parametrize("reply", [answer(b"<html>"), answer({"error": "invalid_client"}, 401), 503])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        answer(b"<html>"),
+        answer({"error": "invalid_client"}, 401),
+        answer({**BEGUN, "error": "device_flow_disabled"}),
+        503,
+    ],
+)
 def test_a_server_that_gives_no_code_says_why(reply):
     done, shown = device([], reply)
     assert isinstance(done.value, TokenRequestFailed)
@@ -674,6 +690,15 @@ def test_a_code_that_cannot_be_shown_is_an_error_of_ours():
     assert isinstance(done.value, AuthError)
     assert isinstance(done.value.__cause__, OSError)
     assert done.pauses == []
+
+
+def test_an_error_of_ours_from_what_shows_the_code_stays_what_it_is():
+    failure = AuthorizationRequired("elsewhere")
+
+    def show(prompt):
+        raise failure
+
+    assert device([answer(GRANTED)], show=show)[0].value is failure
 
 
 def test_what_cannot_show_is_refused():
