@@ -37,6 +37,11 @@ class HTTPTarget:
             raise UsageError(f"auth must be an AuthBase or a pair of strings, not {type(self.auth).__name__}")
         if self.session is not None and not callable(getattr(self.session, "request", None)):
             raise UsageError(f"session must be a requests.Session, not {type(self.session).__name__}")
+        if self.session is not None and _sends_again(self.session, self.url):
+            raise UsageError(
+                "the session has an adapter that sends a POST again when no answer comes, so that a tool "
+                "could run twice: give its Retry read=0, or leave POST out of its allowed_methods"
+            )
         if not isinstance(self.verify, (bool, str)):
             raise UsageError(f"verify must be True, False or a path, not {type(self.verify).__name__}")
         if self.cert is not None and not isinstance(self.cert, str) and not _is_pair(self.cert):
@@ -67,7 +72,8 @@ class StreamableHTTP(HTTPTarget):
         session: A ``requests.Session`` to be used as it is, with its adapters, hooks and cookies. It stays
             yours: it is neither changed nor closed. Reading through it is slower, and while it waits for
             the head of a response, only its own read timeout (which is set to what is left of the call's
-            time) bounds it.
+            time) bounds it. An adapter whose ``Retry`` would send a POST again that the server may have got
+            is refused: a tool could run twice.
         verify: As in requests: ``False``, or the path of a CA bundle; with ``True`` the usual one.
         cert: As in requests: the path of a client certificate, or a pair of certificate and key.
         proxies: As in requests.
@@ -96,6 +102,18 @@ class StreamableHTTP(HTTPTarget):
             from .channel import HTTPChannel
 
         return HTTPChannel(self, settings)
+
+
+def _sends_again(session: Any, url: str) -> bool:
+    """Whether a session's adapter repeats a POST that the server may have acted on."""
+    try:
+        retries = session.get_adapter(url).max_retries
+        allowed, read, total = retries.allowed_methods, retries.read, retries.total
+    except Exception:
+        return False  # No such adapter, or none of requests' own kind.
+    count = total if read is None else read
+    is_repeated = count is None or (count is not False and count > 0)
+    return is_repeated and (not allowed or "POST" in allowed)
 
 
 def _is_pair(value: Any) -> bool:
