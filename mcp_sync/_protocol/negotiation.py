@@ -128,20 +128,20 @@ def negotiate(
     Args:
         mode: ``"auto"``, ``"legacy"`` or a revision.
         known_legacy: Whether an earlier connection found a handshake server here.
-        falls_back: Whether there is an older transport to fall back to; it is none of a pinned revision.
+        falls_back: Whether there is an older transport to fall back to.
         known_older: Whether an earlier connection had to.
     """
     if mode in MODERN_VERSIONS:
         return Verdict(mode)
-    if mode not in (AUTO, LEGACY):
-        return (yield from _handshake(mode, pinned=True, modern=False))
+    pinned = mode not in (AUTO, LEGACY)
+    offer = mode if pinned else LATEST_HANDSHAKE
     if known_older:
         fault = yield FallBack()
         if fault is None:
-            return (yield from _over_older_transport())
+            return (yield from _over_older_transport(offer, pinned))
         yield Restart()
-    if mode == LEGACY:
-        return (yield from _handshake(LATEST_HANDSHAKE, modern=False, falls_back=falls_back))
+    if mode != AUTO:
+        return (yield from _handshake(offer, pinned=pinned, modern=False, falls_back=falls_back))
     if known_legacy:
         try:
             return (yield from _handshake(LATEST_HANDSHAKE, remember=True))
@@ -240,13 +240,13 @@ def _handshake(
     if falls_back and not named and may_speak_older_transport(outcome):
         fault = yield FallBack()
         if fault is None:
-            return (yield from _over_older_transport())
+            return (yield from _over_older_transport(offer, pinned))
         raise _both(outcome, fault)
     raise outcome
 
 
-def _over_older_transport() -> Negotiation:
-    verdict = yield from _handshake(LATEST_HANDSHAKE, modern=False)
+def _over_older_transport(offer: str, pinned: bool) -> Negotiation:
+    verdict = yield from _handshake(offer, pinned=pinned, modern=False)
     return replace(verdict, older_transport=True)
 
 

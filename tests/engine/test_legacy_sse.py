@@ -342,11 +342,16 @@ def test_a_url_does_not_fall_back_for_another_reason(mode, reply, kind):
         assert "GET /sse" not in requests_of(endpoint)
 
 
-def test_a_pinned_revision_or_a_target_does_not_fall_back():
+@pytest.mark.parametrize("mode", ["2024-11-05", LATEST])
+def test_a_url_falls_back_with_a_pinned_handshake_revision_too(mode):
+    with served() as (_, endpoint, _), Client(endpoint.url, mode=mode) as client:
+        assert client.protocol_version == mode
+
+
+def test_a_target_does_not_fall_back():
     with served() as (_, endpoint, _):
-        for client in (Client(endpoint.url, mode=LATEST), Client(StreamableHTTP(endpoint.url))):
-            with pytest.raises(HTTPStatusError, match="405"), client:
-                pass
+        with pytest.raises(HTTPStatusError, match="405"), Client(StreamableHTTP(endpoint.url)):
+            pass
         assert "GET /sse" not in requests_of(endpoint)
 
 

@@ -38,7 +38,7 @@ from mcp_sync.errors import (
     remote_error,
 )
 
-NEW, LATEST = "2026-07-28", "2025-11-25"
+NEW, LATEST, FIRST = "2026-07-28", "2025-11-25", "2024-11-05"
 PROBE, OFFER = Discover(NEW, probe=True), Initialize(LATEST)
 DISCOVERED = {"supportedVersions": [NEW], "capabilities": {}}
 
@@ -456,9 +456,15 @@ def test_without_an_older_transport_nothing_falls_back() -> None:
     assert fails(negotiate("auto"), error, error, None) is error
 
 
-def test_a_pinned_revision_does_not_fall_back() -> None:
-    error = status(405)
-    assert fails(negotiate(LATEST, falls_back=True), error) is error
+@pytest.mark.parametrize("known", [False, True])
+def test_a_pinned_handshake_revision_is_offered_over_the_older_transport_too(known: bool) -> None:
+    first = () if known else (status(405),)
+    talk = Conversation(negotiate(FIRST, falls_back=True, known_older=known), *first, None, accepts(FIRST))
+    assert talk.steps == [*[Initialize(FIRST)] * len(first), FallBack(), Initialize(FIRST)]
+    assert talk.chosen == Verdict(FIRST, accepts(FIRST), older_transport=True)
+
+
+def test_a_pinned_modern_revision_does_not_fall_back() -> None:
     assert Conversation(negotiate(NEW, falls_back=True, known_older=True)).chosen == Verdict(NEW)
 
 
