@@ -1,10 +1,10 @@
-"""Install what the interop and deployment tests, the conformance suite and the benchmarks talk to.
+"""Install what the tests of other makers' software, the conformance suite and the benchmarks talk to.
 
 `python -m tests.interop.install [COMPONENT ...]` makes, below `MCP_SYNC_INTEROP_HOME` (by default
 `.cache/interop` in the repository), one virtual environment for each Python SDK, one with what applications
-are deployed with, one npm folder and one with Debian's nginx. It is
-idempotent: a component whose requirements have not changed costs nothing, and two runs at the same time wait
-for each other.
+are deployed with and one with Authlib, the npm folders, and one folder each with Debian's nginx and browser.
+It is idempotent: a component whose requirements have not changed costs nothing, and two runs at the same time
+wait for each other.
 """
 
 from __future__ import annotations
@@ -37,16 +37,28 @@ VENVS = {
         "proxy.py>=2.4.10",
         "pproxy>=2.7.9",
     ],
+    "authlib": ["Authlib==1.9.*", "Flask==3.*"],
 }
-DEBIAN_PACKAGES = {"nginx": ["nginx", "nginx-common"]}
+DEBIAN_PACKAGES = {"nginx": ["nginx", "nginx-common"], "chromium": ["chromium-headless-shell"]}
 NODE_VERSION = "22.23.5"
 NPM_PACKAGES = {
     "@modelcontextprotocol/conformance": "0.2.0-alpha.12",
     "@modelcontextprotocol/server-everything": "2026.8.31",
     "@modelcontextprotocol/server-filesystem": "2026.8.31",
 }
-COMPONENTS = (*VENVS, "node", *DEBIAN_PACKAGES)
+NPM_FOLDERS = {"node": NPM_PACKAGES, "oidc-provider": {"oidc-provider": "9.13.3"}}
+COMPONENTS = (*VENVS, *NPM_FOLDERS, *DEBIAN_PACKAGES)
 OLDEST_PYTHON = (3, 10)
+# Fetches the dependencies that this machine lacks; it installs nothing, so it needs no lock.
+_APT_INTO_FOLDER = [
+    "apt-get",
+    "-y",
+    "--download-only",
+    "--no-install-recommends",
+    "-o",
+    "Debug::NoLocking=1",
+    "-o",
+]
 
 
 class NotInstalled(Exception):
@@ -85,8 +97,9 @@ def npm_script(package: str, *path: str) -> Path:
     Raises:
         NotInstalled: The npm folder has not been installed, or its requirements have changed since.
     """
-    _check("node")
-    return home().joinpath("node", "node_modules", *package.split("/"), *path)
+    component = next(name for name, packages in NPM_FOLDERS.items() if package in packages)
+    _check(component)
+    return home().joinpath(component, "node_modules", *package.split("/"), *path)
 
 
 def nginx() -> Path:
@@ -97,6 +110,19 @@ def nginx() -> Path:
     """
     _check("nginx")
     return home() / "nginx" / "usr" / "sbin" / "nginx"
+
+
+def chromium() -> tuple[Path, dict[str, str]]:
+    """Return the binary of the headless browser, and the environment variables that it needs.
+
+    Raises:
+        NotInstalled: It has not been installed.
+    """
+    _check("chromium")
+    usr = home() / "chromium" / "usr"
+    (libraries,) = usr.glob("lib/*-linux-gnu")
+    found = os.pathsep.join([str(libraries), str(libraries / "pulseaudio")])
+    return usr / "lib" / "chromium" / "chromium-headless-shell", {"LD_LIBRARY_PATH": found}
 
 
 def install(components: Iterable[str] = COMPONENTS) -> None:
@@ -122,7 +148,7 @@ def _stamp(component: str) -> Path:
 
 
 def _wanted(component: str) -> str:
-    wanted = VENVS.get(component) or DEBIAN_PACKAGES.get(component) or _npm_manifest()
+    wanted = VENVS.get(component) or DEBIAN_PACKAGES.get(component) or _npm_manifest(component)
     return json.dumps(wanted, sort_keys=True)
 
 
@@ -134,11 +160,13 @@ def _node_package() -> str:
     return f"node-{system}-{machine}"
 
 
-def _npm_manifest() -> dict[str, object]:
+def _npm_manifest(component: str) -> dict[str, object]:
+    # One binary of Node.js does for all folders.
+    runtime = {_node_package(): NODE_VERSION} if component == "node" else {}
     return {
         "name": "mcp-sync-interop",
         "private": True,
-        "dependencies": {**NPM_PACKAGES, _node_package(): NODE_VERSION},
+        "dependencies": {**NPM_FOLDERS[component], **runtime},
     }
 
 
@@ -180,10 +208,10 @@ def _install_venv(component: str, folder: Path, log: int) -> None:
 
 def _install_node(component: str, folder: Path, log: int) -> None:
     folder.mkdir()
-    (folder / "package.json").write_text(json.dumps(_npm_manifest()))
+    (folder / "package.json").write_text(json.dumps(_npm_manifest(component)))
     npm = shutil.which("npm")
     if npm is None:
-        raise NotInstalled("npm was not found: the TypeScript servers and the conformance suite need it")
+        raise NotInstalled("npm was not found: what speaks JavaScript needs it")
     _run([npm, "install", "--no-audit", "--no-fund", "--prefix", str(folder)], log, cwd=folder)
 
 
@@ -191,13 +219,14 @@ def _install_debian(component: str, folder: Path, log: int) -> None:
     """Unpack packages of Debian into a folder: this needs no root, and leaves the system alone."""
     if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
         raise NotInstalled(f"{component} is taken from Debian, and there is no apt-get here")
-    folder.mkdir()
+    (folder / "partial").mkdir(parents=True)
     packages = DEBIAN_PACKAGES[component]
     try:
         _run(["apt-get", "download", *packages], log, cwd=folder)
     except subprocess.CalledProcessError:
         _run(["apt-get", "update"], log)  # The lists of a new machine may be missing or out of date.
         _run(["apt-get", "download", *packages], log, cwd=folder)
+    _run([*_APT_INTO_FOLDER, f"Dir::Cache::archives={folder}", "install", *packages], log, cwd=folder)
     for package in folder.glob("*.deb"):
         _run(["dpkg", "-x", str(package), str(folder)], log)
 
