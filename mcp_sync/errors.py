@@ -239,11 +239,13 @@ class InvalidMessage(ProtocolError):
 
     Attributes:
         excerpt: The first characters of it.
+        request_id: The request that it would have answered, ``None`` where that cannot be told.
     """
 
-    def __init__(self, message: str, *, excerpt: str = "") -> None:
+    def __init__(self, message: str, *, excerpt: str = "", request_id: Optional[int] = None) -> None:
         super().__init__(message)
         self.excerpt = excerpt
+        self.request_id = request_id
 
 
 class InvalidResult(ProtocolError):

@@ -65,7 +65,7 @@ EXAMPLES = [
     CallTimeout("words", timeout=2.5, request_sent=True),
     CallCancelled("words", reason="because", request_sent=False),
     ProtocolError("words"),
-    InvalidMessage("words", excerpt="rubbish"),
+    InvalidMessage("words", excerpt="rubbish", request_id=7),
     InvalidResult("words", result={"a": [1]}),
     NegotiationFailed("words", client_versions=("1",), server_versions=("2", "3")),
     InputRoundsExceeded("words"),

@@ -415,10 +415,13 @@ class Connection:
         self._send_quietly(Frame(body))
 
     def report(self, error: Exception) -> None:
-        """Pass on a fault that concerns no single call."""
+        """Pass on a fault; where it can be told which call's answer it was, that call fails with it."""
         logger.debug("%s: %s", self.channel.peer, error)
         if isinstance(error, InvalidMessage):
             self.rubbish.append(error.excerpt)
+            call = self._calls.get(error.request_id) if error.request_id is not None else None
+            if call is not None:
+                call.fail(InvalidMessage(f"{call.method}: {error}", excerpt=error.excerpt, request_id=call.id))
         self._router.report(error)
 
     def retire(self, error: SessionExpired) -> None:

@@ -192,6 +192,14 @@ _ESCAPE = re.compile(
 )
 
 
+_VERSION = r'"jsonrpc"\s*:\s*"2\.0"'
+_ID = r'"id"\s*:\s*(\d{1,18})'
+_ANSWER_BEGINS = re.compile(
+    rf'\s*\{{\s*(?:{_VERSION}\s*,\s*)?{_ID}\s*,\s*(?:{_VERSION}\s*,\s*)?"(?:result|error)"'
+)
+_ANSWER_ENDS = re.compile(rf"[\]}}]\s*,\s*(?:{_VERSION}\s*,\s*)?{_ID}\s*(?:,\s*{_VERSION}\s*)?\}}\s*$")
+
+
 def decode(data: Union[bytes, bytearray, memoryview, str]) -> Any:
     """Read a message.
 
@@ -223,8 +231,18 @@ def _decode_leniently(data: Union[bytes, bytearray, str]) -> Any:
     try:
         return from_json(repaired, cache_strings="keys")
     except ValueError as error:
-        fault = TOO_DEEP if "recursion limit" in str(error) else f"not JSON: {error}"
-        raise InvalidMessage(f"what arrived is {fault}", excerpt=text[:EXCERPT_LENGTH]) from None
+        excerpt = text[:EXCERPT_LENGTH]
+        if "recursion limit" in str(error):
+            raise InvalidMessage(
+                f"what arrived is {TOO_DEEP}", excerpt=excerpt, request_id=_answered_id(text)
+            ) from None
+        raise InvalidMessage(f"what arrived is not JSON: {error}", excerpt=excerpt) from None
+
+
+def _answered_id(text: str) -> Optional[int]:
+    """Find whose answer a message is that is too deep to be read, by its beginning or its end."""
+    found = _ANSWER_BEGINS.match(text) or _ANSWER_ENDS.search(text, max(0, len(text) - EXCERPT_LENGTH))
+    return int(found[1]) if found else None
 
 
 def _without_lone_surrogate(escape: re.Match[str]) -> str:

@@ -292,6 +292,29 @@ def test_nesting_too_deep_is_an_invalid_message(opening: bytes) -> None:
         decode(opening * 5000)
 
 
+DEEP = "[" * 300 + "]" * 300
+
+
+@pytest.mark.parametrize(
+    ("message", "request_id"),
+    [
+        (f'{{"jsonrpc":"2.0","id":7,"result":{{"a":{DEEP}}}}}', 7),
+        (f'{{"id": 7, "jsonrpc": "2.0", "error": {DEEP}}}', 7),
+        (f' {{ "id" : 7 , "result" : {DEEP} }}', 7),
+        (f'{{"jsonrpc":"2.0","result":{{"id":3,"a":{DEEP}}},"id":7}}', 7),
+        (f'{{"result":{DEEP},"id": 7, "jsonrpc": "2.0"}}\n', 7),
+        (f'{{"jsonrpc":"2.0","id":7,"method":"roots/list","params":{DEEP}}}', None),
+        (f'{{"jsonrpc":"2.0","method":"x","params":{{"id":7,"a":{DEEP}}}}}', None),
+        (f'{{"jsonrpc":"2.0","id":"seven","result":{DEEP}}}', None),
+        (DEEP, None),
+    ],
+)
+def test_what_is_too_deep_tells_whose_answer_it_would_be(message: str, request_id: Optional[int]) -> None:
+    with pytest.raises(InvalidMessage) as caught:
+        decode(message.encode())
+    assert caught.value.request_id == request_id
+
+
 def test_nesting_of_150_levels_is_read() -> None:
     assert decode(b"[" * 151 + b"]" * 151) == nested(150)
 
