@@ -421,7 +421,8 @@ class Connection:
             self.rubbish.append(error.excerpt)
             call = self._calls.get(error.request_id) if error.request_id is not None else None
             if call is not None:
-                call.fail(InvalidMessage(f"{call.method}: {error}", excerpt=error.excerpt, request_id=call.id))
+                fault = InvalidMessage(f"{call.method}: {error}", excerpt=error.excerpt, request_id=call.id)
+                call.fail(fault)
         self._router.report(error)
 
     def retire(self, error: SessionExpired) -> None:

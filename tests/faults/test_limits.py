@@ -244,7 +244,7 @@ def test_an_answer_nested_too_deeply_on_a_shared_channel_fails_its_own_call_and_
     with server.serve_websocket() as endpoint:
         client = Client(transports.WebSocket(endpoint.url), message_handler=seen.append)
         with client:
-            with pytest.raises(InvalidMessage, match="tools/call: .* nested deeper than 200 levels"):
+            with pytest.raises(InvalidMessage, match=r"tools/call: .* nested deeper than 200 levels"):
                 client.call_tool("deep", timeout=20)
             assert client.call_tool("hello").text == "hello"
     assert [str(item) for item in seen if isinstance(item, InvalidMessage)] == [

@@ -5,7 +5,7 @@ import json
 import math
 import random
 from datetime import datetime
-from typing import Any
+from typing import Any, Optional
 
 import pytest
 from pydantic import BaseModel, Field
