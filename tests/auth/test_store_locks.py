@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from mcp_sync._concurrency.deadline import Deadline
+from mcp_sync.auth import _locks
 from mcp_sync.auth._locks import FolderLocks, ThreadLocks
 from mcp_sync.auth._records import Key
 from mcp_sync.errors import AuthError, CallTimeout
@@ -23,6 +24,7 @@ from mcp_sync.errors import AuthError, CallTimeout
 from .store_worker import KEY, KINDS, LASTING, open_store, overlap, working
 
 FORKS = hasattr(os, "fork")
+posix = pytest.mark.skipif(os.name != "posix", reason="files are locked in another way here")
 forking = pytest.mark.skipif(not FORKS, reason="no fork here")
 
 
@@ -209,6 +211,40 @@ def test_a_lock_file_that_is_a_link_is_not_followed(tmp_path):
     with pytest.raises(AuthError, match="cannot be locked"):
         FolderLocks(tmp_path).hold("a.lock", Deadline(1)).__enter__()
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_the_lock_of_a_file_that_has_been_removed_meanwhile_does_not_count(tmp_path, monkeypatch):
+    first, second, third = (_locks._FileLock(str(tmp_path / "a.lock")) for _ in range(3))
+    assert first.taken()
+    really = _locks._locked
+
+    def late(descriptor: int) -> bool:
+        # Between the opening of the file and its locking.
+        first.release()
+        return really(descriptor)
+
+    monkeypatch.setattr(_locks, "_locked", late)
+    assert not second.taken()
+    monkeypatch.undo()
+    assert third.taken()
+    assert not second.taken()
+    third.release()
+
+
+@posix
+def test_a_copy_of_the_descriptor_in_another_process_does_not_keep_a_lock(tmp_path, monkeypatch):
+    lock, other = (_locks._FileLock(str(tmp_path / "a.lock")) for _ in range(2))
+    assert lock.taken()
+    copy = os.dup(lock._descriptor)  # As a program has it that is about to start another.
+    try:
+        # Removing the file would do, but may fail.
+        monkeypatch.setattr(os, "unlink", os.rmdir)
+        lock.release()
+        assert other.taken()
+    finally:
+        monkeypatch.undo()
+        os.close(copy)
+        other.release()
 
 
 def test_a_lock_whose_holder_was_struck_down_goes_with_it():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -149,10 +151,32 @@ def test_no_change_is_lost_between_threads(kind, store):
         start.wait()
         increment(store, KEY, times)
 
-    with ThreadPoolExecutor(8) as pool:
-        for done in [pool.submit(work) for _ in range(8)]:
-            done.result()
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # Threads take turns in the middle of everything.
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            for done in [pool.submit(work) for _ in range(8)]:
+                done.result()
+    finally:
+        sys.setswitchinterval(interval)
     assert store.get(KEY).value == {"number": 8 * times}
+
+
+def test_in_memory_nobody_comes_between_a_comparison_and_its_change():
+    meet = threading.Barrier(2)
+
+    class Slow(dict):
+        def get(self, key: Any, default: Any = None) -> Any:
+            found = super().get(key, default)
+            with suppress(threading.BrokenBarrierError):
+                meet.wait(0.3)
+            return found
+
+    store = open_store("memory", Path())
+    store._values = Slow()
+    with ThreadPoolExecutor(2) as pool:
+        done = [pool.submit(store.put, KEY, {"n": number}, None) for number in range(2)]
+        assert sorted(each.result() for each in done) == [False, True]
 
 
 @pytest.mark.parametrize("kind", LASTING)
