@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from . import errors, testing, transports, types
+    from . import auth, errors, testing, transports, types
     from ._concurrency.cancel import CancelToken
+    from .auth import BearerToken, ClientCredentials, OAuth
     from .client import Client
     from .errors import (
         AccessDenied,
@@ -80,12 +81,14 @@ __all__ = [
     "AccessDenied",
     "AuthError",
     "AuthorizationRequired",
+    "BearerToken",
     "CallCancelled",
     "CallTimeout",
     "CallbackContext",
     "CancelToken",
     "Client",
     "ClientClosed",
+    "ClientCredentials",
     "ClientSession",
     "ConnectFailed",
     "ConnectionLost",
@@ -110,6 +113,7 @@ __all__ = [
     "MissingClientCapability",
     "NegotiationFailed",
     "NotSupported",
+    "OAuth",
     "OutputInvalid",
     "ParseError",
     "ProtocolError",
@@ -129,6 +133,7 @@ __all__ = [
     "UsageError",
     "WebSocket",
     "__version__",
+    "auth",
     "errors",
     "progress",
     "sse_client",
@@ -140,7 +145,7 @@ __all__ = [
     "websocket_client",
 ]
 
-_SUBMODULES = ("errors", "testing", "transports", "types")
+_SUBMODULES = ("auth", "errors", "testing", "transports", "types")
 _HOMES = {
     "CancelToken": "_concurrency.cancel",
     "Client": "client",
@@ -151,6 +156,9 @@ _HOMES = {
     "Limits": "options",
     "Retry": "options",
     "Timeouts": "options",
+    "BearerToken": "auth",
+    "ClientCredentials": "auth",
+    "OAuth": "auth",
     "InMemory": "transports",
     "LegacySSE": "transports",
     "Stdio": "transports",

@@ -20,22 +20,33 @@ class Deadline:
     Args:
         timeout: Seconds until the hard end, ``None`` for no end.
         silence: Seconds without `touch` until the end, ``None`` for no such bound.
+        pausable: Whether `hold` stops the hard end, too. Only for bounds that no caller has set for a call:
+            what a login takes, for instance, does not count for the opening of a connection.
     """
 
-    __slots__ = ("_end", "_holds", "_last", "_lock", "silence", "timeout")
+    __slots__ = (
+        *("_end", "_held_since", "_holds", "_last", "_lock", "_parent"),
+        *("pausable", "silence", "timeout"),
+    )
 
-    def __init__(self, timeout: Optional[float], silence: Optional[float] = None) -> None:
+    def __init__(
+        self, timeout: Optional[float], silence: Optional[float] = None, *, pausable: bool = False
+    ) -> None:
         now = _now()
         self.timeout = timeout
         self.silence = silence
+        self.pausable = pausable
         self._end = _NEVER if timeout is None else now + timeout
-        self._last = now
+        self._last = self._held_since = now
         self._holds = 0
+        self._parent: Optional[Deadline] = None
         self._lock = threading.Lock()  # Guards the count of holds, which several handlers change.
 
     def remaining(self) -> Optional[float]:
         """Return the seconds left, at least 0, or ``None`` where there is no bound."""
         end, now = self._end, _now()
+        if self._holds and self.pausable:
+            end += now - self._held_since
         if self.silence is not None:
             # Held, the clock shows its full time, so that whoever waits by it looks again after the release.
             silent_end = (now if self._holds else self._last) + self.silence
@@ -65,19 +76,37 @@ class Deadline:
         self._last = _now()
 
     def hold(self) -> None:
-        """Stop the clock of the silence, while a handler of this call works."""
+        """Stop the clock of the silence, while a handler of this call works; and that of a pausable end."""
         with self._lock:
+            if not self._holds:
+                self._held_since = _now()
             self._holds += 1
+        if self._parent is not None:
+            self._parent.hold()
 
     def release(self) -> None:
-        """Let the clock of the silence go on, from zero."""
+        """Let the clock of the silence go on, from zero, and that of a pausable end from where it stood."""
         with self._lock:
-            self._last = _now()
+            self._last = now = _now()
+            if self.pausable and self._holds == 1:
+                self._end += now - self._held_since
             self._holds -= 1
+        if self._parent is not None:
+            self._parent.release()
 
     def within(self, seconds: Optional[float]) -> Deadline:
         """Return a new deadline: at most ``seconds`` from now, never after this one."""
         left = self.remaining()
-        if seconds is None:
-            return Deadline(left)
-        return Deadline(seconds if left is None else min(seconds, left))
+        if seconds is not None:
+            left = seconds if left is None else min(seconds, left)
+        child = Deadline(left, pausable=self.pausable)
+        if self.pausable:
+            child._parent = self
+        return child
+
+    def beside(self, seconds: float) -> Deadline:
+        """Return the deadline of work during which this one is held: at most ``seconds`` from now.
+
+        The end that a caller has set counts there, too; that of a pausable one does not.
+        """
+        return Deadline(seconds) if self.pausable else self.within(seconds)

@@ -220,7 +220,7 @@ class Engine:
         plan = self.plan
         timeouts = plan.settings.timeouts
         self._drop(self._spent())
-        deadline = Deadline(timeouts.open)
+        deadline = Deadline(timeouts.open, pausable=True)
         opener = Opener(
             self._connect,
             plan.identity,

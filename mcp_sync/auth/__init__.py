@@ -1,0 +1,106 @@
+"""Authorization of clients: anything here is an ``auth=`` of `Client`, and of requests.
+
+Which one:
+
+- a person at this machine logs in: `OAuth`, with `LoopbackBrowser` (the default) or `PasteBack`;
+- a user of a web application logs in: `OAuth` with ``redirect_uri``; `OAuth.begin`, `OAuth.finish`, `Flow`;
+- a person logs in with any browser, by a code: `DeviceCode`;
+- the application itself logs in: `ClientCredentials`;
+- the platform vouches for the workload: `WorkloadIdentity`;
+- the identity provider of an enterprise vouches for its users: `EnterpriseManaged`;
+- a token that you have: `BearerToken`.
+
+Where grants are kept: `MemoryStore`, `FileStore`, `SQLiteStore`, `KeyringStore`, or a `Store` of your own.
+What is kept is a `Grant`; what is there, without asking anybody, a `Status`.
+
+How it is made, from above to below:
+
+- ``_oauth``, ``_machine``, ``_enterprise``, ``_device``: the ways to a grant;
+- ``_hook``: the hook of requests that they share; ``_decisions``: what to do about a refusal (pure);
+- ``_access``: one user's grant for one server, and how it is replaced by one thread and one process at a
+  time;
+- ``_interaction``, ``_callback_server``: how a person is asked;
+- ``_fetching``, ``_guard``, ``_errand``: how authorization servers are asked, where they may be, how long it
+  takes;
+- ``_discovery``, ``_registration``, ``_code_flow``, ``_token_request``: the conversations, which are
+  generators without I/O; ``_challenge``, ``_rules``, ``_answers``, ``_pkce``: what they rest on;
+- ``_signing``, ``_dpop``: signatures; the libraries for them load with the first one;
+- ``_vault``, ``_records``: what is kept; ``_store``, ``_file_store``, ``_sqlite_store``, ``_keyring_store``:
+  where.
+
+Names load when they are used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ._bearer import BearerToken
+    from ._device import DeviceCode, DevicePrompt
+    from ._enterprise import EnterpriseManaged
+    from ._file_store import FileStore
+    from ._interaction import LoopbackBrowser, PasteBack
+    from ._keyring_store import KeyringStore
+    from ._machine import ClientCredentials, WorkloadIdentity
+    from ._oauth import Flow, OAuth
+    from ._records import Grant
+    from ._sqlite_store import SQLiteStore
+    from ._status import Status
+    from ._store import MemoryStore, Store
+
+__all__ = [
+    "BearerToken",
+    "ClientCredentials",
+    "DeviceCode",
+    "DevicePrompt",
+    "EnterpriseManaged",
+    "FileStore",
+    "Flow",
+    "Grant",
+    "KeyringStore",
+    "LoopbackBrowser",
+    "MemoryStore",
+    "OAuth",
+    "PasteBack",
+    "SQLiteStore",
+    "Status",
+    "Store",
+    "WorkloadIdentity",
+]
+
+_HOMES = {
+    "BearerToken": "_bearer",
+    "ClientCredentials": "_machine",
+    "DeviceCode": "_device",
+    "DevicePrompt": "_device",
+    "EnterpriseManaged": "_enterprise",
+    "FileStore": "_file_store",
+    "Flow": "_oauth",
+    "Grant": "_records",
+    "KeyringStore": "_keyring_store",
+    "LoopbackBrowser": "_interaction",
+    "MemoryStore": "_store",
+    "OAuth": "_oauth",
+    "PasteBack": "_interaction",
+    "SQLiteStore": "_sqlite_store",
+    "Status": "_status",
+    "Store": "_store",
+    "WorkloadIdentity": "_machine",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .._concurrency.fork import hold_off
+
+    with hold_off():
+        value = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -7,18 +7,14 @@ from urllib.parse import urlsplit
 
 import requests
 from requests.auth import AuthBase
-from requests.cookies import extract_cookies_to_jar
-from requests.exceptions import UnrewindableBodyError
-from requests.utils import rewind_body
 
 from ..errors import UsageError
 from ..transports._http.target import origin, public_url
+from ._resending import drain, rewound, send_again
 from ._rules import is_loopback
 from ._sources import TokenSource, check_source, read_source
 
 _NAME = "the token of BearerToken"
-# What is drained of a refusal, so that its connection can be used again. Of more it is not worth it.
-_DRAINED = 65536
 
 
 class BearerToken(AuthBase):
@@ -103,50 +99,19 @@ class _Repetition:
         self._done = True
         try:
             token = self._auth.newer(self._token)
-            if token is None or not _rewound(request):
+            if token is None or not rewound(request):
                 return response
-            _drain(response)
+            drain(response)
         except BaseException:
             response.close()
             raise
         # Before it is copied: should the answer be a redirect, requests goes on from this one.
         _present(request, token)
-        again = request.copy()
-        jar: Any = again._cookies  # type: ignore[attr-defined]
-        extract_cookies_to_jar(jar, request, response.raw)  # type: ignore[no-untyped-call]
-        again.prepare_cookies(jar)
-        answer: requests.Response = response.connection.send(again, **options)
-        answer.history.append(response)
-        return answer
+        return send_again(response, options)
 
 
 def _present(request: requests.PreparedRequest, token: str) -> None:
     request.headers["Authorization"] = f"Bearer {token}"
-
-
-def _rewound(request: requests.PreparedRequest) -> bool:
-    """Set the body of a request back to its start; return ``False`` if it has none to go back to."""
-    if request.body is None or isinstance(request.body, (str, bytes)):
-        return True
-    try:
-        rewind_body(request)
-    except UnrewindableBodyError:
-        return False
-    return True
-
-
-def _drain(response: requests.Response) -> None:
-    """Read the rest of a short body, so that the connection is free; close that of a long or broken one."""
-    body = b""
-    try:
-        for chunk in response.iter_content(4096):
-            body += chunk
-            if len(body) > _DRAINED:
-                break
-    except requests.RequestException:
-        pass
-    response._content = body  # For whoever looks into the history.
-    response.close()
 
 
 def _shown(server: tuple[str, str, Optional[int]]) -> str:

@@ -73,6 +73,7 @@ class DeviceCode(Machine):
     """
 
     interactive = True
+    longest = _LONGEST_LIFETIME + 60.0
 
     def __init__(
         self,

@@ -6,11 +6,14 @@ A class says who asks (`Machine.identity`) and how a grant is had (`Machine._acq
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional, Union
 
-from ..errors import UsageError
+from ..errors import TokenRequestFailed, UsageError
+from ._access import CONVERSATION_SECONDS, Current, Login, invalid_registration
 from ._dpop import Prover
+from ._hook import TokenAuth
 from ._records import ClientRecord, Grant, ServerRecord
 from ._registration import NONE, SIGNED, ClientIdentity, Secret, check_issuer, identify
 from ._signing import signer_of
@@ -23,22 +26,46 @@ JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 _WORKLOAD = "the token of WorkloadIdentity"
 
 
-class Machine:
-    """What the ways to a grant have in common in which no browser takes part.
+class Machine(TokenAuth):
+    """What the ways to a grant have in common in which no browser of this machine takes part."""
 
-    Attributes:
-        identity: Who asks.
-        scopes: What to ask for; what the MCP server demands is added.
-        interactive: Whether a person has to do something for a grant.
-    """
+    longest = CONVERSATION_SECONDS
+    """How many seconds a login takes at most."""
 
-    interactive = False
+    @property
+    def needs_person(self) -> bool:
+        """Whether a login takes a person."""
+        return self.interactive
 
-    def __init__(self, identity: ClientIdentity, scopes: Sequence[str] = ()) -> None:
-        if isinstance(scopes, str):
-            raise UsageError("scopes are a list of strings")
-        self.identity = identity
-        self.scopes = tuple(scopes)
+    def log_in(self, login: Login) -> Current:
+        """See `TokenAuth.log_in`."""
+        access, errand = login.access, login.errand
+        found = access.find(errand, login.challenge)
+        scope = login.scope_at(found, self.scopes)
+        prover = access.new_prover(login.held)
+        known = access.known_client(found.issuer)
+        client = access.run(self._identify(found, known, time.time(), scope), errand)
+        try:
+            grant = self._grant(login, found, client, scope, prover)
+        except TokenRequestFailed as error:
+            if not invalid_registration(client, error):
+                raise
+            access.forget_client(client)
+            client = access.run(self._identify(found, None, time.time(), scope), errand)
+            grant = self._grant(login, found, client, scope, prover)
+        return access.keep_login(found, client, grant)
+
+    def _grant(
+        self,
+        login: Login,
+        found: ServerRecord,
+        client: ClientRecord,
+        scope: Optional[str],
+        prover: Optional[Prover],
+    ) -> Grant:
+        conversation = self._acquire(found, client, scope, time.time(), prover)
+        grant: Grant = login.access.run(conversation, login.errand, self.longest)
+        return grant
 
     def _identify(
         self, found: ServerRecord, known: Optional[ClientRecord], now: float, scope: Optional[str] = None
@@ -94,9 +121,6 @@ class Machine:
             dpop_key=prover.key if prover is not None else None,
         )
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.identity.client_id or ''!r})"
-
 
 class ClientCredentials(Machine):
     """Have the application itself log in, by a secret or by a key (RFC 6749, section 4.4).
@@ -114,6 +138,8 @@ class ClientCredentials(Machine):
         method: How it authenticates; chosen if not given.
         issuer: The only authorization server that may be asked. Without it, it is the one that the MCP
             server names: that server decides then who gets to see the secret.
+        settings: ``store``, ``principal``, ``server_url``, ``allow_private``, ``allow_http``, ``dpop``,
+            ``verify``, ``proxies``, ``cert`` and ``leeway``, as in `OAuth`.
 
     Raises:
         UsageError: It cannot be so.

@@ -177,6 +177,12 @@ class Sender:
         """In a forked child: drop what was inherited."""
 
 
+def bound(auth: Any, exchange: Exchange) -> Any:
+    """Return an authorization for one exchange: one of ours has its deadline count for what it has to do."""
+    bind = getattr(auth, "bound_to", None)
+    return auth if bind is None else bind(exchange)
+
+
 def sender_for(target: HTTPTarget) -> Sender:
     """Return what sends the requests of a new channel."""
     return DirectSender(target) if target.session is None else SessionSender(target)
@@ -216,7 +222,7 @@ class DirectSender(Sender):
         settings = self._settings
         if settings is None:
             settings = self._settings = _settings(self._target, self.url)
-        request = self._request(url, method, headers, body, settings)
+        request = self._request(url, method, headers, body, settings, exchange)
         response = self._adapter.send(request, timeout=exchange, **settings.options)
         if request.hooks["response"]:
             try:
@@ -233,7 +239,13 @@ class DirectSender(Sender):
         return reply_of(response, exchange)
 
     def _request(
-        self, url: str, method: str, headers: Mapping[str, str], body: Optional[bytes], settings: _Settings
+        self,
+        url: str,
+        method: str,
+        headers: Mapping[str, str],
+        body: Optional[bytes],
+        settings: _Settings,
+        exchange: Exchange,
     ) -> requests.PreparedRequest:
         request = requests.PreparedRequest()
         request.method, request.url, request.body = method, url, body
@@ -246,7 +258,7 @@ class DirectSender(Sender):
             request.prepare_cookies(self._cookies)
         if settings.auth is not None and not any(name.lower() == "authorization" for name in headers):
             request._cookies = self._cookies  # type: ignore[attr-defined]
-            request.prepare_auth(settings.auth, url)
+            request.prepare_auth(bound(settings.auth, exchange), url)
         return request
 
     def _keep_cookies(self, answer: requests.Response) -> None:
@@ -335,7 +347,7 @@ class SessionSender(Sender):
     ) -> Reply:
         fields = CaseInsensitiveDict(self._headers)
         fields.update(headers)
-        options = {**self._options, "auth": self._authorization(fields)}
+        options = {**self._options, "auth": bound(self._authorization(fields), exchange)}
         return send_through(self._session, method, url, fields, body, exchange, options)
 
     def _authorization(self, headers: Mapping[str, str]) -> Any:

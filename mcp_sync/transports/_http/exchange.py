@@ -86,6 +86,14 @@ class Exchange:
         """Whether a byte of the call's request, or else of the current one, may have left."""
         return self.sent if self.call is None else self.call.request_sent
 
+    def admitted(self, host: str, port: int, addresses: list[Any]) -> list[Any]:
+        """Return those of the addresses of a host, as ``getaddrinfo`` gives them, that may be connected to.
+
+        Raises:
+            OSError: None may be.
+        """
+        return addresses
+
     def mark_sent(self) -> None:
         """Note that a byte of the request may leave from now on."""
         self.sent = True

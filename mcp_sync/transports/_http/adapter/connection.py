@@ -241,6 +241,8 @@ class _DirectConnection(BoundedConnection):
             addresses = socket.getaddrinfo(host, self.port, allowed_gai_family(), socket.SOCK_STREAM)
         except UnicodeError as error:
             raise OSError(f"{host!r} is no host name") from error
+        assert self._exchange is not None
+        addresses = self._exchange.admitted(host, self.port, addresses)
         fault: Optional[OSError] = None
         for index, (family, kind, protocol, _, address) in enumerate(addresses):
             left = self._bound.remaining()

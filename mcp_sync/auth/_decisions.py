@@ -1,0 +1,160 @@
+"""What to do about a refusal of the MCP server: a pure decision about plain values.
+
+It is taken anew after each try. Every try leaves its mark in `Case.tried`, and none is made twice, so that a
+server which refuses everything costs one refresh, one login and one step-up, and then an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import NamedTuple, Optional, Union
+
+from ..errors import AuthError, AuthorizationRequired, InsufficientScope
+from ._answers import quoted
+from ._challenge import Challenge
+from ._records import Grant
+from ._rules import public_url, scope_tokens, scope_union
+
+NONCE = "nonce"
+RESEND = "resend"
+REFRESH = "refresh"
+AUTHORIZE = "authorize"
+STEP_UP = "step up"
+
+_TOO_LITTLE = "insufficient_scope"
+_NEEDS_NONCE = "use_dpop_nonce"
+
+
+class Step(NamedTuple):
+    """What to try next.
+
+    Attributes:
+        what: `NONCE` (send again with the nonce that came), `RESEND` (send again with the grant that the
+            store holds now), `REFRESH`, `AUTHORIZE` or `STEP_UP`.
+        scope: What a step-up asks for.
+    """
+
+    what: str
+    scope: Optional[str] = None
+
+
+class GiveUp(NamedTuple):
+    """Nothing is left to try.
+
+    Attributes:
+        error: What to raise.
+    """
+
+    error: AuthError
+
+
+class Leave(NamedTuple):
+    """It is none of authorization's business: the response goes to the caller."""
+
+
+Decision = Union[Step, GiveUp, Leave]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A refusal, and all that counts for what to do about it.
+
+    Attributes:
+        server: The MCP server.
+        status: The HTTP status.
+        challenge: What the server says, if it says anything.
+        used: The token that the request was sent with, ``None`` for none.
+        held: The grant that the store holds now.
+        is_valid: Whether that grant has not expired.
+        tried: What has been tried for this request already.
+        can_refresh: Whether another grant can be had for the one that is held.
+        may_ask: Whether a new grant can be had at all: without a person, or with one who may be asked.
+        brings_nonce: Whether the response brings a nonce for proofs.
+        asked: The sets of scopes that step-ups have asked for already.
+    """
+
+    server: str
+    status: int
+    challenge: Optional[Challenge] = None
+    used: Optional[str] = None
+    held: Optional[Grant] = None
+    is_valid: bool = True
+    tried: Collection[str] = ()
+    can_refresh: bool = False
+    may_ask: bool = True
+    brings_nonce: bool = False
+    asked: Collection[frozenset[str]] = ()
+
+    @property
+    def error(self) -> str:
+        """The code of the challenge, empty if there is none."""
+        return self.challenge.params.get("error", "") if self.challenge is not None else ""
+
+    @property
+    def is_newer_held(self) -> bool:
+        """Whether somebody else has got another grant meanwhile."""
+        return self.held is not None and self.is_valid and self.held.access_token != self.used
+
+
+def decide(case: Case) -> Decision:
+    """Return what to do about a refusal."""
+    if case.error == _TOO_LITTLE and case.used is not None and case.status in (401, 403):
+        return _about_scope(case)
+    return _about_token(case) if case.status == 401 else Leave()
+
+
+def _about_token(case: Case) -> Decision:
+    if case.error == _NEEDS_NONCE and case.brings_nonce and NONCE not in case.tried:
+        return Step(NONCE)
+    # Twice may others be faster; a third time would have no end.
+    if case.is_newer_held and list(case.tried).count(RESEND) < 2 and AUTHORIZE not in case.tried:
+        return Step(RESEND)
+    if case.held is not None and case.can_refresh and REFRESH not in case.tried and _is_first(case):
+        return Step(REFRESH)
+    if AUTHORIZE in case.tried or STEP_UP in case.tried:
+        return GiveUp(AuthError(_refuses(case), url=public_url(case.server)))
+    if not case.may_ask:
+        return GiveUp(AuthorizationRequired(f"{public_url(case.server)} asks for a login; {_silent()}"))
+    return Step(AUTHORIZE)
+
+
+def _is_first(case: Case) -> bool:
+    """Whether no token has been got for this request by a login: what is as new needs no refresh."""
+    return AUTHORIZE not in case.tried and STEP_UP not in case.tried
+
+
+def _about_scope(case: Case) -> Decision:
+    demanded = case.challenge.params.get("scope") if case.challenge is not None else None
+    wanted = scope_tokens(demanded)
+    held = case.held
+    if held is not None and case.is_newer_held and RESEND not in case.tried and _covers(held, wanted):
+        return Step(RESEND)
+    asked_before = (held.requested or held.scope) if held is not None else None
+    scope = scope_union(asked_before, demanded)
+    known = frozenset(scope_tokens(scope)) in case.asked or (held is not None and _covers(held, wanted))
+    if not wanted or STEP_UP in case.tried or known:
+        return GiveUp(_too_little(case, wanted, "a token with all that was to be had does not suffice"))
+    if not case.may_ask:
+        return GiveUp(_too_little(case, wanted, _silent()))
+    return Step(STEP_UP, scope)
+
+
+def _covers(grant: Grant, wanted: Collection[str]) -> bool:
+    """Whether a grant is for certain scopes, as far as the authorization server has said."""
+    return bool(wanted) and set(wanted) <= set(scope_tokens(grant.scope))
+
+
+def _too_little(case: Case, wanted: Collection[str], why: str) -> InsufficientScope:
+    asks = f"asks for the scope {' '.join(wanted)!r}" if wanted else "does not say which scope it asks for"
+    return InsufficientScope(f"{public_url(case.server)} {asks}; {why}", scopes=tuple(wanted))
+
+
+def _refuses(case: Case) -> str:
+    params = case.challenge.params if case.challenge is not None else {}
+    said = ": ".join(quoted(params[name]) for name in ("error", "error_description") if params.get(name))
+    return f"{public_url(case.server)} refuses a new token as well" + (f": {said}" if said else "")
+
+
+def _silent() -> str:
+    return "nobody may be asked for one (interactive=False), or nobody is there"

@@ -1,0 +1,88 @@
+"""What is done for a request before it can go on: whose time it takes, and who may end it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from .._concurrency.deadline import Deadline
+from ..errors import CallTimeout, ConnectionLost
+
+_SLICE = 0.05  # seconds between two looks at whether anybody still waits
+
+
+class Errand:
+    """The time and the cancelling of what has to be done for a request.
+
+    Args:
+        exchange: The exchange of the request, which has a ``deadline`` and says when it was ``aborted``;
+            ``None`` where nobody says how long it may take.
+
+    Attributes:
+        exchange: The same.
+        deadline: When the request has to be done.
+    """
+
+    def __init__(self, exchange: Any = None) -> None:
+        self.exchange = exchange
+        self.deadline: Deadline = exchange.deadline if exchange is not None else Deadline(None)
+
+    @classmethod
+    def of(cls, timeout: Any) -> Errand:
+        """Make one of what requests passes on as ``timeout``."""
+        return cls(timeout if hasattr(timeout, "deadline") else None)
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Hold the clock of the request: that it is silent meanwhile is not the server's fault."""
+        self.deadline.hold()
+        try:
+            yield
+        finally:
+            self.deadline.release()
+
+    def within(self, seconds: float) -> Deadline:
+        """Return the deadline of one thing that is to be done: at most ``seconds`` from now."""
+        return self.deadline.beside(seconds)
+
+    def check(self, deadline: Deadline, doing: str) -> None:
+        """Raise if it makes no sense to go on.
+
+        Raises:
+            CallTimeout: The time is over.
+            ConnectionLost: The request was cancelled, or the client closed.
+        """
+        if self.exchange is not None and self.exchange.aborted:
+            raise ConnectionLost(f"{doing}: given up on this side", request_sent=False)
+        if deadline.expired:
+            raise CallTimeout(
+                f"{doing}: not within {deadline.timeout or 0:g} s",
+                timeout=deadline.timeout,
+                request_sent=False,
+            )
+
+    def pause(self, seconds: float, deadline: Deadline, doing: str) -> None:
+        """Wait.
+
+        Raises:
+            CallTimeout, ConnectionLost: See `check`.
+        """
+        end = Deadline(seconds)
+        while True:
+            self.check(deadline, doing)
+            left = end.remaining() or 0.0
+            if left == 0.0:
+                return
+            bound = deadline.remaining()
+            time.sleep(min(left, _SLICE if bound is None else min(_SLICE, bound)))
+
+    def take(self, lock: Any, deadline: Deadline, doing: str) -> None:
+        """Take a lock that somebody may hold for long.
+
+        Raises:
+            CallTimeout, ConnectionLost: See `check`.
+        """
+        while not lock.acquire(timeout=_SLICE):
+            self.check(deadline, doing)

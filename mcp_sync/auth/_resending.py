@@ -1,0 +1,56 @@
+"""How a request that was refused is sent once more: in the middle of a `requests` response hook."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import requests
+from requests.cookies import extract_cookies_to_jar
+from requests.exceptions import UnrewindableBodyError
+from requests.utils import rewind_body
+
+# What is drained of a refusal, so that its connection can be used again. Of more it is not worth it.
+_DRAINED = 65536
+
+
+def rewound(request: requests.PreparedRequest) -> bool:
+    """Set the body of a request back to its start; return ``False`` if it has none to go back to."""
+    if request.body is None or isinstance(request.body, (str, bytes)):
+        return True
+    try:
+        rewind_body(request)
+    except UnrewindableBodyError:
+        return False
+    return True
+
+
+def drain(response: requests.Response) -> None:
+    """Read the rest of a short body, so that the connection is free; close that of a long or broken one."""
+    body = b""
+    try:
+        for chunk in response.iter_content(4096):
+            body += chunk
+            if len(body) > _DRAINED:
+                break
+    except requests.RequestException:
+        pass
+    response._content = body  # For whoever looks into the history.
+    response.close()
+
+
+def send_again(response: requests.Response, options: Mapping[str, Any]) -> requests.Response:
+    """Send the request of a response again, with the headers that it has now.
+
+    Args:
+        response: The refusal, drained; it becomes part of the history of the new response.
+        options: What requests passed to the hook.
+    """
+    request = response.request
+    again = request.copy()
+    jar: Any = again._cookies  # type: ignore[attr-defined]
+    extract_cookies_to_jar(jar, request, response.raw)  # type: ignore[no-untyped-call]
+    again.prepare_cookies(jar)
+    answer: requests.Response = response.connection.send(again, **options)
+    answer.history = [*response.history, response]
+    return answer
