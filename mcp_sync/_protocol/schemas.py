@@ -15,6 +15,8 @@ from typing import Any, Callable, Optional
 
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
+from .._concurrency.fork import hold_off
+
 MOST_STEPS = 500_000
 _STEPS_BETWEEN_LOOKS = 500
 _LONGEST_REASON = 400
@@ -160,7 +162,8 @@ def _prepared(build: Any, schema: dict[str, Any], budget: _Budget) -> Any:
 @functools.cache
 def _validator_class(name: str) -> Any:
     """Derive from a class of jsonschema one that counts its steps."""
-    from jsonschema import validators
+    with hold_off():
+        from jsonschema import validators
 
     plain = getattr(validators, name)
     ours = {

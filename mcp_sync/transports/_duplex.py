@@ -8,6 +8,7 @@ from collections import deque
 from typing import Optional, Protocol, Union
 
 from .._concurrency.deadline import Deadline
+from .._concurrency.notes import note
 from .._concurrency.pending import PendingCall
 from .._protocol.codec import decode
 from ..errors import CallTimeout, InvalidMessage, MCPError
@@ -49,7 +50,7 @@ class Intake:
         try:
             self.take(message)
         except Exception:
-            self._logger.exception("A message of %s could not be handled", self._peer)
+            note(self._logger.exception, "A message of %s could not be handled", self._peer)
 
     def take(self, message: bytes) -> None:
         """Take one message. What is none is skipped and reported."""
@@ -70,7 +71,7 @@ class Intake:
         self._skipped.append(excerpt)
         level = logging.DEBUG if self._has_warned else logging.WARNING
         self._has_warned = True
-        self._logger.log(level, "Skipped what is no message, from %s: %r", self._peer, excerpt)
+        note(self._logger.log, level, "Skipped what is no message, from %s: %r", self._peer, excerpt)
         self._call_inbound("report", error)
 
     @property
@@ -89,7 +90,7 @@ class Intake:
         try:
             getattr(self._inbound, name)(error)
         except Exception:
-            self._logger.exception("%s of %s could not be passed on", name, self._peer)
+            note(self._logger.exception, "%s of %s could not be passed on", name, self._peer)
 
 
 class Sink(Protocol):

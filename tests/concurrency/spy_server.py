@@ -69,6 +69,8 @@ def result(method, params):
     elif params["name"] == "grumble":
         sys.stderr.write(text * 100_000 + "\\n")
         sys.stderr.flush()
+    elif params["name"] == "babble":
+        sys.stdout.write(text + "\\n")
     elif params["name"] == "sleep":
         time.sleep(float(text))
     return {{"resultType": "complete", "content": [{{"type": "text", "text": text}}]}}

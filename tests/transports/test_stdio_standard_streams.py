@@ -18,12 +18,14 @@ USE = """
 import io, json, logging
 told = json.loads(sys.argv[1])
 
-def use(**options):
+def use(babbles=False, **options):
     target = Stdio(told["server"][0], told["server"][1:], **options)
-    with Client(target, mode=told["mode"], timeout=20, logging_callback=lambda params: None) as client:
+    with Client(target, mode=told["mode"], timeout=20, logging_callback=lambda params: 1 / 0) as client:
         assert client.call_tool("echo", {"text": "x"}).text == "x"
         assert client.call_tool("grumble", {"text": "e"}).text == "e"
         assert client.call_tool("grumble", {"text": "f"}).text == "f"
+        for text in ("no message", "again none") if babbles else ():
+            assert client.call_tool("babble", {"text": text}).text == text
 
 def report(words):
     # Past whatever sys.stdout is: the descriptor may have been given another number.
@@ -44,7 +46,8 @@ BROKEN = {
 
 @pytest.mark.parametrize("how", BROKEN)
 def test_a_server_works_and_its_standard_error_is_read(how: str) -> None:
-    done = run(f"{USE}\n{BROKEN[how]}\nuse()\nreport('well')\nos._exit(0)", arguments(mode="auto"))
+    script = f"{USE}\n{BROKEN[how]}\nuse(babbles=True)\nreport('well')\nos._exit(0)"
+    done = run(script, arguments(mode="auto"))
     assert (done.returncode, done.stdout) == (0, "well\n"), done.stderr
 
 

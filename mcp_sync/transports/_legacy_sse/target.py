@@ -6,6 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from ..._concurrency.fork import hold_off
 from .._base import Channel, Settings
 from .._http.target import HTTPTarget, origin
 
@@ -39,6 +40,7 @@ class LegacySSE(HTTPTarget):
 
     def channel(self, settings: Settings) -> Channel:
         """Make a new channel. Opens nothing."""
-        from .channel import LegacySSEChannel
+        with hold_off():
+            from .channel import LegacySSEChannel
 
         return LegacySSEChannel(self, settings)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Callable, Optional
 
 from ..._concurrency.deadline import Deadline
+from ..._concurrency.notes import note
 from ..._concurrency.pending import PendingCall
 from ..._concurrency.threads import join_all, spawn
 from ...errors import ConnectFailed, ConnectionLost, MCPError, MessageTooLarge
@@ -263,7 +264,7 @@ class StdoutReader:
             try:
                 self._pump(intake)
             except Exception:
-                logger.exception("The output of %s cannot be read any more", self._peer)
+                note(logger.exception, "The output of %s cannot be read any more", self._peer)
             receiver = intake()
             if receiver is not None and not process.ending:
                 receiver.lose(self._loss(receiver.skipped))

@@ -8,6 +8,7 @@ import threading
 from collections import deque
 from typing import Any, Callable, Optional
 
+from ..._concurrency.notes import note
 from .pipes import BYTES, PipeReader
 
 logger = logging.getLogger("mcp_sync.stdio")
@@ -78,7 +79,7 @@ class StderrTail:
         for line in lines:
             if self._line_sink is not None:
                 self._guarded(self._line_sink, _shown(line))
-            _log(logging.DEBUG, "stderr: %s", _shown(line))
+            note(logger.log, logging.DEBUG, "stderr: %s", _shown(line))
 
     def _guarded(self, forward: Callable[[Any], Any], data: Any) -> None:
         try:
@@ -87,15 +88,7 @@ class StderrTail:
             # The server must not stop because the place where its words should go is gone.
             level = logging.DEBUG if self._complained else logging.WARNING
             self._complained = True
-            _log(level, "The standard error of the server could not be passed on: %r", error)
-
-
-def _log(level: int, text: str, what: object) -> None:
-    try:
-        logger.log(level, text, what)
-    except Exception:
-        # Where sys.stderr is closed, logging itself raises. The server must be read all the same.
-        pass
+            note(logger.log, level, "The standard error of the server could not be passed on: %r", error)
 
 
 def _last_drawn(line: bytes) -> bytes:

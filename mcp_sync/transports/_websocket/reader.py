@@ -8,6 +8,7 @@ import weakref
 from typing import Optional
 
 from ..._concurrency.deadline import Deadline
+from ..._concurrency.notes import note
 from ...errors import ConnectionLost, InvalidMessage, MCPError, MessageTooLarge
 from .._base import Settings
 from .._duplex import Intake, Outlet
@@ -111,7 +112,7 @@ class Reader:
             except OSError as error:
                 loss = ConnectionLost(f"the connection to {self._peer} broke: {error.strerror or error}")
             except Exception as error:
-                logger.exception("What %s sends cannot be read any more", self._peer)
+                note(logger.exception, "What %s sends cannot be read any more", self._peer)
                 loss = ConnectionLost(f"what {self._peer} sends cannot be read: {error!r}")
             receiver = intake()
             if receiver is not None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Optional, Union
 from urllib.parse import urlsplit
 
+from ..._concurrency.fork import hold_off
 from ...errors import UsageError
 from ...options import check_seconds
 from .._base import Channel, Settings
@@ -86,6 +87,7 @@ class WebSocket:
 
     def channel(self, settings: Settings) -> Channel:
         """Make a new channel. Opens nothing."""
-        from .channel import WebSocketChannel
+        with hold_off():
+            from .channel import WebSocketChannel
 
         return WebSocketChannel(self, settings)
