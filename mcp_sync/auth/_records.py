@@ -61,6 +61,7 @@ class ClientRecord(Record):
         expires_at: When the secret expires, in seconds since 1970, ``None`` for never.
         registered: Whether it was registered by itself (RFC 7591), and so may be registered anew.
         redirect_uris: The redirect URIs that the server has accepted, empty where it has not said.
+        scope: What it may ask for, separated by spaces; ``None`` where nobody has said.
     """
 
     issuer: str
@@ -70,6 +71,7 @@ class ClientRecord(Record):
     expires_at: Optional[float] = None
     registered: bool = False
     redirect_uris: tuple[str, ...] = ()
+    scope: Optional[str] = None
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,16 @@ from urllib.parse import urlsplit
 from ..errors import IssuerMismatch, RegistrationFailed, UsageError
 from ._answers import described, json_object, number_of, refusal_of, text_of
 from ._records import ClientRecord, ServerRecord
-from ._rules import check_redirect_uri, endpoint, is_loopback, is_secure, public_url, read_url, same_issuer
+from ._rules import (
+    check_redirect_uri,
+    endpoint,
+    is_loopback,
+    is_secure,
+    public_url,
+    read_url,
+    same_issuer,
+    scope_tokens,
+)
 from ._signing import Signer
 from ._steps import Answer, Conversation, Fetch
 
@@ -108,7 +117,7 @@ def identify(
         found: The server.
         identity: What the user says.
         known: What is known from before, if anything. It counts only for the server that it is from, as long
-            as its secret is valid, and for the redirect URIs that it was registered with.
+            as its secret is valid, and for the redirect URIs and scopes that it was registered with.
         redirect_uri: Where the answers will go, ``None`` if there will be none.
         now: Seconds since 1970.
         scope: What will be asked for; some servers grant no scope that a client was not registered with.
@@ -124,7 +133,7 @@ def identify(
     if identity.metadata_url is not None and offers_documents:
         method = SIGNED if identity.signer is not None else NONE
         return ClientRecord(found.issuer, identity.metadata_url, method=method)
-    if known is not None and _still_good(known, found, redirect_uri, now):
+    if known is not None and _still_good(known, found, redirect_uri, scope, now):
         return known
     url = endpoint(found.metadata, "registration_endpoint")
     if url is None:
@@ -190,12 +199,15 @@ def _registered_by_hand(found: ServerRecord, identity: ClientIdentity, client_id
     return ClientRecord(found.issuer, client_id, secret, method)
 
 
-def _still_good(known: ClientRecord, found: ServerRecord, redirect_uri: Optional[str], now: float) -> bool:
+def _still_good(
+    known: ClientRecord, found: ServerRecord, redirect_uri: Optional[str], scope: Optional[str], now: float
+) -> bool:
     return (
         known.registered
         and same_issuer(known.issuer, found.issuer)
         and (known.expires_at is None or known.expires_at > now)
         and (redirect_uri is None or _accepts(known.redirect_uris, redirect_uri))
+        and (known.scope is None or set(scope_tokens(scope)) <= set(scope_tokens(known.scope)))
     )
 
 
@@ -253,6 +265,8 @@ def _registered(
         expires if secret is not None and expires > 0 else None,  # 0: never (RFC 7591, section 3.2.1)
         registered=True,
         redirect_uris=accepted or tuple(asked.get("redirect_uris", ())),
+        # What was asked for: where the server has cut it down, to ask again would bring no more.
+        scope=asked.get("scope") or text_of(body, "scope"),
     )
     if redirect_uri is not None and not _accepts(record.redirect_uris, redirect_uri):
         raise RegistrationFailed(

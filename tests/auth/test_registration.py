@@ -157,6 +157,22 @@ def test_a_client_that_needs_no_redirect_uri_is_used_whatever_its_own():
     assert register({"client_id": "new"}, known=known, redirect_uri=None).value is known
 
 
+def test_a_registration_for_other_scopes_is_made_anew():
+    """node-oidc-provider and the official SDK grant nothing that a client was not registered for."""
+    known = registered(scope="read write")
+    assert register({"client_id": "new"}, known=known, scope="write").value is known
+    assert register({"client_id": "new"}, known=known).value is known
+    assert register({"client_id": "new"}, known=registered(), scope="admin").value == registered()
+    done = register({"client_id": "new"}, known=known, scope="read write admin")
+    assert (done.value.client_id, done.value.scope) == ("new", "read write admin")
+
+
+def test_scopes_that_a_server_has_left_out_are_not_asked_for_again():
+    first = register({"client_id": "new", "scope": "read"}, scope="read admin").value
+    assert register({"client_id": "newer"}, known=first, scope="read admin").value is first
+    assert register({"client_id": "new", "scope": "read"}).value.scope == "read"
+
+
 def test_what_was_given_by_hand_before_is_no_registration():
     assert register({"client_id": "new"}, known=client()).value.client_id == "new"
 
