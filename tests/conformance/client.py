@@ -9,10 +9,13 @@ from __future__ import annotations
 import json
 import os
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Callable
 from typing import Any
 
-from mcp_sync import Client, types
+from mcp_sync import AuthError, Client, ClientCredentials, InsufficientScope, OAuth, types
+from mcp_sync.auth import EnterpriseManaged, LoopbackBrowser, WorkloadIdentity
 
 STATELESS = "2026-07-28"
 VERSION = os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION", STATELESS)
@@ -122,6 +125,134 @@ def echo_schema(url: str) -> None:
         client.call_tool("json_schema_echo", {"schema": schema})
 
 
+# Where the suite pretends that the metadata document of the client lies.
+METADATA_URL = "https://conformance-test.local/client-metadata.json"
+
+
+def browser(url: str) -> bool:
+    """Be the browser of a user who agrees to everything: the servers of the suite send them back at once."""
+    try:
+        with urllib.request.urlopen(url, timeout=30) as response:
+            response.read()
+    except urllib.error.URLError as error:
+        print(f"the browser got: {error}", file=sys.stderr)
+    return True
+
+
+def login(**options: Any) -> OAuth:
+    """Return the authorization of a user at this machine."""
+    return OAuth(interaction=LoopbackBrowser(open=browser, timeout=30), **options)
+
+
+def use(url: str, auth: Any) -> None:
+    """List the tools and call the one there is, with authorization."""
+    with Client(url, mode=MODE, auth=auth) as client:
+        client.list_tools()
+        client.call_tool("test-tool")
+
+
+def authorized(url: str) -> None:
+    """Log in by the code flow."""
+    use(url, login(client_metadata_url=METADATA_URL))
+
+
+def bound_to_proof(url: str) -> None:
+    """Log in by the code flow, and bind the tokens to a key."""
+    use(url, login(dpop=True))
+
+
+def registered_by_itself(url: str) -> None:
+    """Log in by the code flow, as a client without a metadata document."""
+    use(url, login())
+
+
+def suspicious(url: str) -> None:
+    """Log in at a server that has to be refused."""
+    try:
+        authorized(url)
+    except AuthError as error:
+        print(f"refused: {error}", file=sys.stderr)
+        return
+    raise AssertionError("this server was to be refused")
+
+
+def never_enough(url: str) -> None:
+    """Call a tool for which no scope is enough."""
+    try:
+        authorized(url)
+    except InsufficientScope as error:
+        print(f"given up: {error}", file=sys.stderr)
+        return
+    raise AssertionError("this server was to ask for more and more")
+
+
+def context() -> dict[str, Any]:
+    """Return what the suite says about the scenario."""
+    values: dict[str, Any] = json.loads(os.environ["MCP_CONFORMANCE_CONTEXT"])
+    return values
+
+
+def registered_by_hand(url: str) -> None:
+    """Log in with a client that the server knows."""
+    known = context()
+    use(url, login(client_id=known["client_id"], client_secret=known["client_secret"]))
+
+
+def by_secret(url: str) -> None:
+    """Log in as the application itself, by its secret."""
+    known = context()
+    use(url, ClientCredentials(known["client_id"], known["client_secret"]))
+
+
+def by_key(url: str) -> None:
+    """Log in as the application itself, by its key."""
+    known = context()
+    algorithm = known.get("signing_algorithm", "ES256")
+    key = known["private_key_pem"]
+    use(url, ClientCredentials(known["client_id"], private_key=key, private_key_alg=algorithm))
+
+
+def by_identity_provider(url: str) -> None:
+    """Log in as a user for whom an identity provider vouches."""
+    known = context()
+    use(
+        url,
+        EnterpriseManaged(
+            known["client_id"],
+            known["client_secret"],
+            subject_token=known["idp_id_token"],
+            idp_issuer=known["idp_issuer"],
+            idp_token_endpoint=known["idp_token_endpoint"],
+            idp_client_id=known["idp_client_id"],
+        ),
+    )
+
+
+def by_workload(url: str) -> None:
+    """Log in as a workload, by the token of the platform."""
+    known = context()
+    use(url, WorkloadIdentity(known["valid_jwt"], known["client_id"]))
+
+
+# Those of authorization that are not among `SCENARIOS` are logins like any other.
+AUTHORIZED: dict[str, Callable[[str], None]] = {
+    "auth/pre-registration": registered_by_hand,
+    "auth/client-credentials-basic": by_secret,
+    "auth/client-credentials-jwt": by_key,
+    "auth/enterprise-managed-authorization": by_identity_provider,
+    "auth/wif-jwt-bearer": by_workload,
+    "auth/dpop": bound_to_proof,
+    "auth/dpop-nonce": bound_to_proof,
+    "auth/authorization-server-migration": registered_by_itself,
+    "auth/scope-retry-limit": never_enough,
+    "auth/resource-mismatch": suspicious,
+    "auth/iss-supported-missing": suspicious,
+    "auth/iss-wrong-issuer": suspicious,
+    "auth/iss-unexpected": suspicious,
+    "auth/iss-normalized": suspicious,
+    "auth/metadata-issuer-mismatch": suspicious,
+}
+
 SCENARIOS: dict[str, Callable[[str], None]] = {
     "initialize": basic,
     "tools_call": basic,
@@ -138,4 +269,7 @@ SCENARIOS: dict[str, Callable[[str], None]] = {
 
 
 if __name__ == "__main__":
-    SCENARIOS[os.environ["MCP_CONFORMANCE_SCENARIO"]](sys.argv[-1])
+    name = os.environ["MCP_CONFORMANCE_SCENARIO"]
+    known = {**SCENARIOS, **AUTHORIZED}
+    run = known.get(name, authorized) if name.startswith("auth/") else known[name]
+    run(sys.argv[-1])
