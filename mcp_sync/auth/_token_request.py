@@ -6,7 +6,7 @@ import logging
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional
-from urllib.parse import quote_plus
+from urllib.parse import quote, quote_plus
 
 from ..errors import AccessDenied, AuthError, TokenRequestFailed, UsageError
 from ._answers import Refusal, described, is_passing, json_object, number_of, quoted, refusal_of, text_of
@@ -39,6 +39,7 @@ _PUBLIC = (
 )
 # Codes after which the same request may have another outcome (RFC 6749, 4.1.2.1; RFC 8628, 3.5).
 _PASSING = ("temporarily_unavailable", "server_error", "authorization_pending", "slow_down")
+_NAMED = BASIC + " with client_id in the body"
 _TOKEN_TYPES = {"bearer": "Bearer", "dpop": "DPoP"}
 
 
@@ -125,14 +126,16 @@ def post(
     """Post a form for which the client authenticates.
 
     A server that does not know the client by one method is asked once more by the other: some list methods
-    that they do not take.
+    that they do not take. One that misses the name in the body gets it there, beside Basic: that of the
+    official Python SDK cannot do without it, others refuse it.
     """
     method = authentication_method(client, found)
     request = _Request(found, client, url, form, signer, prover, purpose, now)
     first = yield from _send(request, method)
-    other = POST if method == BASIC else BASIC
-    unknown = first.answer.status >= 400 and first.refusal.error in ("invalid_client", "invalid_request")
-    if not unknown or client.client_secret is None or method == SIGNED:
+    misses_name = method == BASIC and "client_id" in first.refusal.description
+    other = _NAMED if misses_name else POST if method == BASIC else BASIC
+    is_unknown = misses_name or first.refusal.error in ("invalid_client", "invalid_request")
+    if first.answer.status < 400 or not is_unknown or client.client_secret is None or method == SIGNED:
         return first
     second = yield from _send(request, other)
     # What the second says about anything but the client itself is nearer to the truth.
@@ -244,8 +247,9 @@ def _send(request: _Request, method: str) -> Conversation[Posted]:
 def _authenticated(request: _Request, method: str) -> tuple[dict[str, str], dict[str, str]]:
     """Return headers and form of a request, with one authentication of the client and never two."""
     client, headers, form = request.client, {"Accept": "application/json"}, dict(request.form)
-    if method == BASIC:
+    if method in (BASIC, _NAMED):
         headers["Authorization"] = "Basic " + _basic(client.client_id, client.client_secret or "")
+    if method == BASIC:
         return headers, form
     if client.client_id:
         form["client_id"] = client.client_id
@@ -262,8 +266,12 @@ def _authenticated(request: _Request, method: str) -> tuple[dict[str, str], dict
 
 
 def _basic(client_id: str, secret: str) -> str:
-    """Return both as RFC 6749 (section 2.3.1) has them: form-encoded before they are put together."""
-    return b64encode(f"{quote_plus(client_id)}:{quote_plus(secret)}".encode("ascii")).decode("ascii")
+    """Return both as RFC 6749 (section 2.3.1) has them: form-encoded before they are put together.
+
+    With a space as ``%20``: not all servers know that ``+`` means the same.
+    """
+    encoded = ":".join(quote(text, safe="") for text in (client_id, secret))
+    return b64encode(encoded.encode("ascii")).decode("ascii")
 
 
 def _secrets(client: ClientRecord, headers: Mapping[str, str], form: Mapping[str, str]) -> Iterator[str]:

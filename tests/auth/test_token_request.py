@@ -113,7 +113,7 @@ def test_a_public_client_sends_its_name_only():
 def test_basic_encodes_name_and_secret_and_sends_neither_in_the_body():
     (step,) = ask(GRANTED, client(client_id="client id!", client_secret="se:cr%t+é")).asked
     assert credentials(step) == ["client id!", "se:cr%t+é"]
-    assert base64.b64decode(step.headers["Authorization"][6:]) == b"client+id%21:se%3Acr%25t%2B%C3%A9"
+    assert base64.b64decode(step.headers["Authorization"][6:]) == b"client%20id%21:se%3Acr%25t%2B%C3%A9"
     assert step.form == FORM
 
 
@@ -163,6 +163,20 @@ def test_a_server_that_takes_neither_body_nor_nothing_gets_basic_once(method):
     assert done.value == GRANTED
     assert credentials(done.asked[1]) == ["me", "s3cret"]
     assert done.asked[1].form == FORM
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [("unauthorized_client", "Missing client_id"), ("invalid_client", "client_id is required")],
+)
+def test_a_server_that_misses_the_name_beside_basic_gets_it_there_once(error, words):
+    """As that of the official Python SDK does, 1.x and 2.x."""
+    replies = [refused(error, 401, error_description=words), answer(GRANTED)]
+    done = ask(replies, client(client_secret="s3cret"))
+    first, second = done.asked
+    assert done.value == GRANTED
+    assert credentials(first) == credentials(second) == ["me", "s3cret"]
+    assert (first.form, second.form) == (FORM, {**FORM, "client_id": "me"})
 
 
 def test_there_is_no_third_attempt():
