@@ -125,6 +125,7 @@ class Robot:
             choices: What to enter or press where it is not what agrees.
         """
         with requests.Session() as session:
+            session.headers["Connection"] = "close"
             page = self._follow(session, session.get(url, allow_redirects=False, timeout=WAIT), follow)
             while page.ok and not page.is_redirect:
                 form = Form.of(page.text)

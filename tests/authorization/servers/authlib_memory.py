@@ -49,7 +49,9 @@ class Client(ClientMixin):
 
     def check_client_secret(self, client_secret: str) -> bool:
         """See `ClientMixin`."""
-        return self.secret is not None and secrets.compare_digest(self.secret, client_secret)
+        return self.secret is not None and secrets.compare_digest(
+            self.secret.encode(), client_secret.encode()
+        )
 
     def check_endpoint_auth_method(self, method: str, endpoint: str) -> bool:
         """See `ClientMixin`."""
@@ -213,6 +215,12 @@ class Memory:
             self.counters["revoked families"] += 1
             for token in self.by_access.values():
                 token.revoked = token.revoked or token.family == family
+
+    def expire(self) -> None:
+        """Accept none of the access tokens any more that are out."""
+        with self.lock:
+            for token in self.by_access.values():
+                token.accepted_until = 0.0
 
     def is_first(self, name: str) -> bool:
         """Whether an assertion is seen for the first time."""

@@ -1,7 +1,7 @@
 """An authorization server on Authlib: `authlib_server.py [PATH]` binds a free port and prints it.
 
 PATH is that of its issuer, such as `/tenant`. `/control` is for the test: GET tells counters and requests,
-POST takes `{"reset": true, "settings": {...}, "clients": [...]}`.
+POST takes `{"reset": true, "settings": {...}, "clients": [...], "forget": [client ids], "expire": true}`.
 """
 
 from __future__ import annotations
@@ -87,6 +87,8 @@ def control() -> Any:
                 memory.add_client(**client)
             for client_id in told.get("forget", []):
                 memory.clients.pop(client_id, None)
+            if told.get("expire"):
+                memory.expire()
     with memory.lock:
         return jsonify(
             counters=memory.counters,

@@ -37,7 +37,7 @@ class Provider:
         code = secrets.token_urlsafe(24)
         self._codes[code] = AuthorizationCode(
             code=code,
-            scopes=params.scopes or [],
+            scopes=params.scopes or (client.scope or "").split(),
             expires_at=time.time() + 60,
             client_id=client.client_id or "",
             code_challenge=params.code_challenge,
