@@ -105,6 +105,12 @@ class DeviceCode(Machine):
         )
         super().__init__(identity, scopes, **settings)
 
+    def _identify(
+        self, found: ServerRecord, known: Optional[ClientRecord], now: float, scope: Optional[str] = None
+    ) -> Conversation[ClientRecord]:
+        """See `Machine._identify`. It registers for all that `_acquire` will ask for."""
+        return super()._identify(found, known, now, with_offline_access(scope, found))
+
     def _acquire(
         self,
         found: ServerRecord,

@@ -56,12 +56,10 @@ class Errand:
         """
         if self.exchange is not None and self.exchange.aborted:
             raise ConnectionLost(f"{doing}: given up on this side", request_sent=False)
-        if deadline.expired:
-            raise CallTimeout(
-                f"{doing}: not within {deadline.timeout or 0:g} s",
-                timeout=deadline.timeout,
-                request_sent=False,
-            )
+        for bound in (self.deadline, deadline):
+            if bound.expired:
+                text = f"{doing}: not within {bound.reached or 0:g} s"
+                raise CallTimeout(text, timeout=bound.reached, request_sent=False)
 
     def pause(self, seconds: float, deadline: Deadline, doing: str) -> None:
         """Wait.

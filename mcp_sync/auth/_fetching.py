@@ -192,6 +192,8 @@ class _Sending:
                 if exchange.deadline.expired:
                     raise socket.timeout("too late")
             else:
+                if exchange.aborted or response.head.length:
+                    raise http.client.IncompleteRead(b"", response.head.length)
                 reply.release()
             headers = {name.lower(): value for name, value in response.headers.items()}
             return Answer(response.status_code, headers, bytes(body[:LARGEST_BODY]), request.url or "")

@@ -254,7 +254,12 @@ class _Listener(HTTPServer):
         wrapped = context.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
         self._open.discard(request)
         self._open.add(wrapped)
-        wrapped.do_handshake()
+        try:
+            wrapped.do_handshake()
+        except BaseException:
+            self._open.discard(wrapped)
+            wrapped.close()
+            raise
         return wrapped
 
     def reset_connection(self, request: socket.socket) -> None:
