@@ -125,13 +125,14 @@ def _is_first(case: Case) -> bool:
 
 
 def _about_scope(case: Case) -> Decision:
+    assert case.used is not None
     demanded = case.challenge.params.get("scope") if case.challenge is not None else None
-    wanted = scope_tokens(demanded)
+    wanted = [scope for scope in scope_tokens(demanded) if case.used not in scope]
     held = case.held
     if held is not None and case.is_newer_held and RESEND not in case.tried and _covers(held, wanted):
         return Step(RESEND)
     asked_before = (held.requested or held.scope) if held is not None else None
-    scope = scope_union(asked_before, demanded)
+    scope = scope_union(asked_before, *wanted)
     known = frozenset(scope_tokens(scope)) in case.asked or (held is not None and _covers(held, wanted))
     if not wanted or STEP_UP in case.tried or known:
         return GiveUp(_too_little(case, wanted, "a token with all that was to be had does not suffice"))
@@ -152,7 +153,10 @@ def _too_little(case: Case, wanted: Collection[str], why: str) -> InsufficientSc
 
 def _refuses(case: Case) -> str:
     params = case.challenge.params if case.challenge is not None else {}
-    said = ": ".join(quoted(params[name]) for name in ("error", "error_description") if params.get(name))
+    # Careless servers repeat what they were sent.
+    known = [case.used] if case.used is not None else []
+    parts = (params.get(name) for name in ("error", "error_description"))
+    said = ": ".join(quoted(part, known) for part in parts if part)
     return f"{public_url(case.server)} refuses a new token as well" + (f": {said}" if said else "")
 
 

@@ -154,6 +154,8 @@ class _Sending:
         try:
             return self._send(request, exchange, options)
         except FOREIGN as error:
+            if isinstance(error, requests.RequestException):
+                error.request = None  # It holds secrets, and stays with the error.
             raise self._explained(step, url, error, exchange) from error
         except MCPError as error:
             if isinstance(error, (CallTimeout, AuthError)):
