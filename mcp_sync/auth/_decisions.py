@@ -127,7 +127,7 @@ def _is_first(case: Case) -> bool:
 def _about_scope(case: Case) -> Decision:
     assert case.used is not None
     demanded = case.challenge.params.get("scope") if case.challenge is not None else None
-    wanted = [scope for scope in scope_tokens(demanded) if case.used not in scope]
+    wanted = [scope for scope in scope_tokens(demanded) if quoted(scope, [case.used]) == scope]
     held = case.held
     if held is not None and case.is_newer_held and RESEND not in case.tried and _covers(held, wanted):
         return Step(RESEND)
