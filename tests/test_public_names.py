@@ -16,7 +16,7 @@ import mcp_sync
 from mcp_sync import errors
 
 PACKAGE = Path(mcp_sync.__file__).parent
-FACADES = ["mcp_sync", "mcp_sync.transports", "mcp_sync.types", "mcp_sync.testing"]
+FACADES = ["mcp_sync", "mcp_sync.transports", "mcp_sync.types", "mcp_sync.testing", "mcp_sync.auth"]
 HEAVY = [
     "pydantic",
     "pydantic_core",
@@ -42,6 +42,7 @@ PROMISED = [
     "AuthorizationRequired", "AccessDenied", "RegistrationFailed", "TokenRequestFailed", "IssuerMismatch",
     "InsufficientScope",
     "WebSocket", "websocket_client", "LegacySSE", "sse_client",
+    "OAuth", "ClientCredentials", "BearerToken", "auth",
 ]
 # fmt: on
 
@@ -68,7 +69,7 @@ def test_every_listed_name_exists_and_is_listed_once(facade):
         assert getattr(module, name) is not None
 
 
-@pytest.mark.parametrize("facade", ["mcp_sync", "mcp_sync.transports", "mcp_sync.types"])
+@pytest.mark.parametrize("facade", ["mcp_sync", "mcp_sync.transports", "mcp_sync.types", "mcp_sync.auth"])
 def test_dir_shows_every_listed_name(facade):
     module = importlib.import_module(facade)
     assert set(module.__all__) <= set(dir(module))

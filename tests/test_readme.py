@@ -6,10 +6,12 @@ import contextlib
 import inspect
 import io
 import re
+import webbrowser
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from auth.oauth_server import OAuthServer, agree, visit
 
 from mcp_sync import Client, Timeouts, errors
 from mcp_sync._protocol.versions import TRAITS
@@ -21,6 +23,7 @@ TEXT = README.read_text(encoding="utf-8")
 
 # Where the examples say this, the test has a server of its own.
 URL = "https://example.com/mcp"
+SECURE_URL = "https://secure.example.com/mcp"
 
 _PROMISE = re.compile(r"^ *print\(.*\)  # (.+)$", re.MULTILINE)
 
@@ -60,19 +63,28 @@ def make_server() -> FakeServer:
     return served
 
 
-def test_every_example_runs_and_prints_what_it_says() -> None:
-    namespace: dict[str, Any] = {"__name__": "readme"}
-    with make_server().serve_http() as endpoint:
-        for block in blocks("python"):
-            run(block, endpoint.url, namespace)
+def test_every_example_runs_and_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The user who is asked to log in agrees to everything.
+    namespace: dict[str, Any] = {"__name__": "readme", "the_user_logs_in_at": agree}
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(webbrowser, "open", visit)
+    monkeypatch.setenv("MCP_TOKEN", "a-token")
+    with OAuthServer() as server, make_server().serve_http() as endpoint:
+        server.clients["my-service"] = "its secret"
+        server.tokens["a-token"] = ""
+        with make_server().serve_http(intercept=server.protect) as secure:
+            for block in blocks("python"):
+                run(block, {URL: endpoint.url, SECURE_URL: secure.url}, namespace)
         for value in namespace.values():
             if isinstance(value, Client):
                 value.close()
 
 
-def run(block: Block, url: str, namespace: dict[str, Any]) -> None:
+def run(block: Block, urls: dict[str, str], namespace: dict[str, Any]) -> None:
     # With the lines where they are in the README, a failure names the right one.
-    source = "\n" * block.line + block.code.replace(URL, url)
+    source = "\n" * block.line + block.code
+    for shown, url in urls.items():
+        source = source.replace(shown, url)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(compile(source, str(README), "exec", dont_inherit=True), namespace)

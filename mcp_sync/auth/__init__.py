@@ -17,8 +17,8 @@ How it is made, from above to below:
 
 - ``_oauth``, ``_machine``, ``_enterprise``, ``_device``: the ways to a grant;
 - ``_hook``: the hook of requests that they share; ``_decisions``: what to do about a refusal (pure);
-- ``_access``: one user's grant for one server, and how it is replaced by one thread and one process at a
-  time;
+- ``_access``: one user's grant for one server (``_current``), and how it is replaced by one thread and one
+  process at a time;
 - ``_interaction``, ``_callback_server``: how a person is asked;
 - ``_fetching``, ``_guard``, ``_errand``: how authorization servers are asked, where they may be, how long it
   takes;

@@ -14,8 +14,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Optional
 
-import requests
-
 from .._concurrency import fork
 from ..errors import (
     AuthError,
@@ -28,6 +26,7 @@ from ..errors import (
 from ..transports._http.target import origin
 from . import _code_flow
 from ._challenge import Challenge
+from ._current import Current
 from ._discovery import discover
 from ._dpop import Prover, new_key
 from ._errand import Errand
@@ -50,44 +49,6 @@ _AGAIN_SECONDS = 5.0  # after a refresh ahead of time has failed
 _FORGOTTEN = ("invalid_client", "unauthorized_client")
 
 _now = time.time
-
-
-class Current:
-    """A grant as it is put on requests.
-
-    Attributes:
-        grant: The grant.
-        version: Under which the store holds it, ``None`` while it does not.
-        renew_at: From when on another one is to be had, in seconds since 1970.
-        prover: What proves the possession of its key, ``None`` for a token that has none.
-    """
-
-    __slots__ = ("_header", "grant", "prover", "renew_at", "version")
-
-    def __init__(
-        self, grant: Grant, version: Optional[str], renew_at: float, prover: Optional[Prover]
-    ) -> None:
-        self.grant = grant
-        self.version = version
-        self.renew_at = renew_at
-        self.prover = prover
-        self._header = f"{grant.token_type} {grant.access_token}"
-
-    @property
-    def is_valid(self) -> bool:
-        """Whether the token has not expired, as far as that is known."""
-        return self.grant.expires_at is None or _now() < self.grant.expires_at
-
-    def present(self, request: requests.PreparedRequest) -> None:
-        """Put the token on a request."""
-        request.headers["Authorization"] = self._header
-        if self.prover is not None:
-            request.headers["DPoP"] = self.prover.proof(
-                request.method or "", request.url or "", access_token=self.grant.access_token
-            )
-
-    def __repr__(self) -> str:
-        return f"<{self.grant.token_type} token of {self.grant.issuer}>"
 
 
 class Access:
@@ -130,11 +91,13 @@ class Access:
         """Take what the store holds now."""
         held = self.vault.grant(self.server, self.auth.principal)
         current = self.current
-        if held is None:
-            # What could not be written is still good.
-            if current is not None and current.version is not None:
-                self.current = current = None
+        version = held.version if held is not None else None
+        if current is not None and current.version is None and current.replaces == version:
+            # It could not be written, but what the store holds is used up.
             return current
+        if held is None:
+            self.current = None
+            return None
         if current is None or current.version != held.version:
             self.current = current = self._usable(held.grant, held.version)
         return current
@@ -156,8 +119,10 @@ class Access:
                 newer = self.renew(errand, current.grant.access_token)
                 if newer is None and not self.auth.needs_person:
                     newer = self.authorize(errand, current.grant.access_token, None, None)
-        except TokenRequestFailed as error:
-            if not error.transient or not current.is_valid:
+        except AuthError as error:
+            # It may be the authorization server, the way to it, or the store that cannot do it just now.
+            is_passing = type(error) is AuthError or getattr(error, "transient", False)
+            if not is_passing or not current.is_valid:
                 raise
             logger.info("The token for %s could not be renewed ahead of time: %s", self.server_name, error)
             current.renew_at = min(_now() + _AGAIN_SECONDS, current.grant.expires_at or 0.0)
@@ -169,7 +134,7 @@ class Access:
         """The server, as logs and errors may name it."""
         return public_url(self.server)
 
-    def _usable(self, grant: Grant, version: Optional[str]) -> Current:
+    def _usable(self, grant: Grant, version: Optional[str], replaces: Optional[str] = None) -> Current:
         renew_at = float("inf")
         if grant.expires_at is not None:
             # Half of what is left at most, so that a short life does not make for one refresh after the
@@ -179,7 +144,7 @@ class Access:
         prover = None
         if grant.token_type == "DPoP" and grant.dpop_key is not None:
             prover = self.prover(grant.dpop_key)
-        return Current(grant, version, renew_at, prover)
+        return Current(grant, version, renew_at, prover, replaces)
 
     # --- another grant ---------------------------------------------------------------------------------
 
@@ -205,9 +170,23 @@ class Access:
                 return None
             with self._locked(errand):
                 held = self.read()
+                if held is not None and not self._is_newer(held, used):
+                    held = self._rewritten(held)
                 if held is None or self._is_newer(held, used):
                     return held
                 return self._refreshed(errand, held)
+
+    def _rewritten(self, held: Current) -> Optional[Current]:
+        """Write a grant as it is, or as it should be, and return what the store holds then.
+
+        On a full disk this fails, and not the writing of what a refresh token was used up for.
+        """
+        expected = held.version if held.version is not None else held.replaces
+        if self.vault.keep_grant(self.server, self.auth.principal, held.grant, expected):
+            written = self.vault.grant(self.server, self.auth.principal)
+            if written is not None and written.grant == held.grant:
+                held.version = written.version
+        return self.read()
 
     def _is_newer(self, held: Current, used: Optional[str]) -> bool:
         return held.grant.access_token != used and held.is_valid
@@ -417,6 +396,7 @@ class Access:
     def keep_login(self, found: ServerRecord, client: ClientRecord, grant: Grant) -> Current:
         """Keep what a login has brought, with all that belongs to it. The latest login wins."""
         old = self.vault.grant_key(self.server, self.auth.principal)
+        replaces = self.current.version if self.current is not None else None
         try:
             self.keep_client(client)
             self.vault.keep_found(self.server, found)
@@ -425,7 +405,7 @@ class Access:
                 if stored is not None:
                     self.vault.store.put(old, None, stored.version)
         except AuthError:
-            self.current = self._usable(grant, None)
+            self.current = self._usable(grant, None, replaces)
             raise
         held = self.vault.grant(self.server, self.auth.principal)
         return self.keep(grant, held.version if held is not None else None, is_login=True)
@@ -437,7 +417,7 @@ class Access:
             AuthError: It cannot be written. It is used all the same, as long as this process runs.
         """
         # First of all: a refresh token that has been used up must not be all that is left.
-        self.current = current = self._usable(grant, None)
+        self.current = current = self._usable(grant, None, expected)
         for _ in range(_ATTEMPTS):
             if self.vault.keep_grant(self.server, self.auth.principal, grant, expected):
                 break

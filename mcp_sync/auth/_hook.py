@@ -18,8 +18,9 @@ from .._arguments import check_instance
 from ..errors import AuthError, UsageError
 from ..options import check_seconds
 from ..transports._http.target import check_url, origin, public_url
-from ._access import Access, Current, Login
+from ._access import Access, Login
 from ._challenge import Challenge, relevant_challenge
+from ._current import Current
 from ._decisions import (
     AUTHORIZE,
     NONCE,

@@ -77,8 +77,8 @@ class LoopbackBrowser:
             by hand with certain ports needs one of those.
         host: The host of the redirect URI: ``"127.0.0.1"``, ``"::1"``, or ``"localhost"`` for both.
         timeout: How many seconds the user has.
-        open: Opens a URL and returns whether that was possible. Where it was not, the URL is written to
-            standard error.
+        open: Opens a URL and returns whether that was possible; by default ``webbrowser.open``. Where it was
+            not, the URL is written to standard error.
         path: The path of the redirect URI.
 
     Raises:
@@ -90,7 +90,7 @@ class LoopbackBrowser:
         ports: Union[int, Iterable[int]] = 0,
         host: str = "127.0.0.1",
         timeout: float = 300.0,
-        open: Callable[[str], Any] = webbrowser.open,
+        open: Optional[Callable[[str], Any]] = None,
         path: str = "/callback",
     ) -> None:
         self._ports = (ports,) if isinstance(ports, int) else tuple(ports)
@@ -117,7 +117,8 @@ class LoopbackBrowser:
         shown = f"[{self._host}]" if ":" in self._host else self._host
         server = CallbackServer(listen(self._host, [*self._known_ports(known), *self._ports]), self._path)
         try:
-            yield _Browser(server, f"http://{shown}:{server.port}{self._path}", self._open)
+            uri = f"http://{shown}:{server.port}{self._path}"
+            yield _Browser(server, uri, self._open or webbrowser.open)
         finally:
             server.close()
 

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Optional, Union
 
 from ..errors import TokenRequestFailed, UsageError
-from ._access import CONVERSATION_SECONDS, Current, Login, invalid_registration
+from ._access import CONVERSATION_SECONDS, Login, invalid_registration
+from ._current import Current
 from ._dpop import Prover
 from ._hook import TokenAuth
 from ._records import ClientRecord, Grant, ServerRecord

@@ -12,6 +12,7 @@ import itertools
 import json
 import threading
 import time
+import urllib.error
 import urllib.request
 from collections import Counter
 from typing import Any, Callable, Optional
@@ -256,6 +257,23 @@ def visit(url: str) -> bool:
     with urllib.request.urlopen(url, timeout=10) as response:
         response.read()
     return True
+
+
+class _Stop(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect."""
+
+    def redirect_request(self, *args: Any, **kwargs: Any) -> None:
+        return None
+
+
+def agree(url: str) -> str:
+    """Be the user's browser up to the redirect to the application; return the URL that it is sent to."""
+    try:
+        urllib.request.build_opener(_Stop).open(url, timeout=10)
+    except urllib.error.HTTPError as error:
+        with error:
+            return str(error.headers["Location"])
+    raise AssertionError("no redirect")
 
 
 def protected(server: OAuthServer, **options: Any) -> Any:

@@ -16,6 +16,7 @@ import requests
 from mcp_sync import Client, LegacySSE, WebSocket
 from mcp_sync.auth import LoopbackBrowser, MemoryStore, OAuth
 from mcp_sync.auth import _access as access_module
+from mcp_sync.auth import _current as current_module
 from mcp_sync.auth._records import Key
 from mcp_sync.errors import (
     AuthError,
@@ -262,6 +263,7 @@ class Clock:
         self.ahead = 0.0
         real = time.time
         monkeypatch.setattr(access_module, "_now", lambda: real() + self.ahead)
+        monkeypatch.setattr(current_module, "now", lambda: real() + self.ahead)
 
 
 def test_a_token_is_replaced_before_it_expires(server, endpoint, monkeypatch) -> None:

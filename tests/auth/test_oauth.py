@@ -29,7 +29,7 @@ from mcp_sync.auth import (
 from mcp_sync.errors import AuthError, AuthorizationRequired, TokenRequestFailed, UsageError
 from mcp_sync.testing._http import HTTPReply, HTTPRequest
 
-from .oauth_server import OAuthServer, json_reply, protected, visit
+from .oauth_server import OAuthServer, agree, json_reply, protected, visit
 from .plain_server import PlainServer, Reply, Request
 
 ROOT = Path(__file__).parents[2]
@@ -249,8 +249,6 @@ def test_the_address_of_the_last_page_may_be_pasted(server, endpoint) -> None:
     shown: list[str] = []
 
     def read() -> str:
-        from .test_web_flow import agree
-
         return agree(shown[0].splitlines()[1])
 
     assert call(endpoint.url, OAuth(interaction=PasteBack(show=shown.append, read=read))) == {"sum": 3}

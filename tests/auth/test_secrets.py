@@ -30,9 +30,8 @@ from mcp_sync.auth._dpop import new_key
 from mcp_sync.errors import AuthError, MCPError
 from mcp_sync.testing._http import HTTPReply
 
-from .oauth_server import OAuthServer, json_reply, protected, visit
+from .oauth_server import OAuthServer, agree, json_reply, protected, visit
 from .plain_server import PlainServer, Reply, Request
-from .test_web_flow import agree
 
 SECRET = "canary-client-secret"
 WORKLOAD = "canary.workload.token"

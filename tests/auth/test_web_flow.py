@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,7 +24,7 @@ from mcp_sync.errors import (
     UsageError,
 )
 
-from .oauth_server import OAuthServer, json_reply, protected
+from .oauth_server import OAuthServer, agree, json_reply, protected
 
 REDIRECT = "https://app.example/oauth/callback"
 
@@ -41,21 +39,6 @@ def server() -> Iterator[OAuthServer]:
 def endpoint(server: OAuthServer) -> Iterator[Any]:
     with protected(server) as endpoint:
         yield endpoint
-
-
-class NoRedirect(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *args: Any, **kwargs: Any) -> None:
-        return None
-
-
-def agree(url: str) -> str:
-    """Be the user's browser up to the redirect to the application; return the URL that it is sent to."""
-    try:
-        urllib.request.build_opener(NoRedirect).open(url, timeout=10)
-    except urllib.error.HTTPError as error:
-        with error:
-            return str(error.headers["Location"])
-    raise AssertionError("no redirect")
 
 
 def web(store: Any = None, **options: Any) -> OAuth:
