@@ -60,7 +60,8 @@ class Timeouts:
         open: The whole opening: connect, probe, handshake.
         silence: How long a call may stay without a sign of life. Progress resets this clock.
         total: The longest that a call may last, whatever it reports.
-        close: The whole of ``close()``; also how long a callback may delay the return of its call.
+        close: The whole of ``close()``; also how long a callback may delay the return of its call, and how
+            long the answer to a request of the server may take to be sent.
     """
 
     connect: Seconds = 10

@@ -170,7 +170,10 @@ class ClientSession(Verbs):
         Raises:
             NegotiationFailed: No revision in common.
             ConnectFailed: Nobody there.
+            UsageError: The transport has a ``session_id``, which a `Client` takes up.
         """
+        if self._engine.takes_up:
+            raise UsageError("session_id names an open session: take it up with Client(..., mode=revision)")
         connection = self._open(lambda: negotiate(LEGACY), timeout)
         if not connection.era.handshake:
             raise UsageError("the session was opened with discover()")

@@ -40,7 +40,8 @@ class PendingCall:
         method: The method of the request, for messages of errors.
         deadline: When the call has to end.
         request_sent: ``False`` until a byte of the request may have left, then ``True``.
-        progress: Takes the params of a progress notification, and this call; ``None`` if nobody asked.
+        progress: Takes the params of a progress notification, and this call if it came on the call's own
+            stream; ``None`` if nobody asked.
         resumes: Whether it goes on with an earlier call, whose id is not known: any response is its own.
         on_event_id: Takes the id of each event on its own stream; ``None`` if nobody asked.
     """
@@ -64,7 +65,7 @@ class PendingCall:
         self.method = method
         self.deadline = deadline
         self.request_sent = False
-        self.progress: Optional[Callable[[dict[str, Any], PendingCall], None]] = None
+        self.progress: Optional[Callable[[dict[str, Any], Optional[PendingCall]], None]] = None
         self.resumes = False
         self.on_event_id: Optional[Callable[[str], None]] = None
         # The first one counts. Appending is a single step, so a signal handler may interrupt it, or settle

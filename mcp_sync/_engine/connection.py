@@ -292,7 +292,9 @@ class Connection:
         try:
             self.channel.send(frame, Deadline(self._timeouts.close))
         except MCPError as error:
-            logger.debug("Could not send %s: %s", frame.method or "a response", error)
+            # Where an answer is lost, the server may wait for it, and with it a call.
+            level = logging.DEBUG if frame.method else logging.WARNING
+            logger.log(level, "Could not send %s: %s", frame.method or "an answer to the server", error)
         finally:
             if done is not None:
                 done.set()
@@ -383,7 +385,7 @@ class Connection:
             return
         call.deadline.touch()
         if call.progress is not None and isinstance(params, dict):
-            call.progress(params, call)
+            call.progress(params, own)
 
     def _request(self, message: dict[str, Any], own: Optional[PendingCall]) -> None:
         if not self._may_request():

@@ -124,8 +124,8 @@ class Engine:
         self._opening: Optional[Opening] = None
         self._closed = False
         self._forked = False
-        # Guards `_connection`, `_live`, `_opening`, `_closed` and `_forked`. No I/O and no waiting under it.
-        # Re-entrant: a signal handler may close.
+        # Guards `_connection`, `_live`, `_opening`, `_closed` and `_forked`. Under it no I/O, and no waiting
+        # but for the start of a thread. Re-entrant: a signal handler may close.
         self._lock = threading.RLock()
         # Not at the end of the interpreter: daemon threads that still wait would each raise, and be heard of.
         # The system closes what is open, and servers that are processes have their own end.
@@ -274,7 +274,10 @@ class Engine:
         return connection
 
     def _spent(self) -> list[Connection]:
-        """Return the connections that are of no use any more, not even to calls in flight."""
+        """Return the connections that are of no use any more, not even to calls in flight.
+
+        Only while an opening is under way, or has failed: then none of them is the current one.
+        """
         return [each for each in self._live.connections if not each.retiring]
 
     def _drop(self, dead: list[Connection]) -> None:
@@ -373,6 +376,7 @@ class Engine:
                 )
             responses = self._answer_inputs(input_requests(spec, result), spec, result, deadline)
             again = next_params(params, result, responses)
+            connection = self.connection(deadline, options.cancel)
             kind, result = self._exchange(connection, spec, again, options, deadline)
         return result
 

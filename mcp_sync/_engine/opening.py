@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping
@@ -151,8 +152,15 @@ class Opener:
                 except HTTPStatusError as error:
                     failures.append(error)
                     left = self._deadline.remaining()
+                    # As if it were ``initialize`` whatever it is: only who says so has the opening wait.
                     again = after_failure(
-                        failures, methods.INITIALIZE, self._retry, left, reopens=False, shared=True
+                        failures,
+                        methods.INITIALIZE,
+                        self._retry,
+                        left,
+                        reopens=False,
+                        shared=True,
+                        chance=random.random(),
                     )
                     if again is None:
                         raise
@@ -203,8 +211,12 @@ class Opener:
         params = era.params({}, {})
         body = connection.encode(methods.DISCOVER.method, params, call.id)
         headers = era.headers(methods.DISCOVER.method, params)
+        try:
+            connection.dispatch(Frame(body, methods.DISCOVER.method, headers), call)
+        except BaseException:
+            connection.forget(call)
+            raise
         self._late = call
-        connection.dispatch(Frame(body, methods.DISCOVER.method, headers), call)
         if not call.wait(bound):
             text = f"{connection.channel.peer} did not answer server/discover"
             raise CallTimeout(text, timeout=bound.timeout, request_sent=call.request_sent)

@@ -32,17 +32,17 @@ class ProgressSink:
         self._queued = False
         self.inline: Optional[deque[tuple[Any, ...]]] = deque() if self._worker.is_worker() else None
 
-    def __call__(self, params: Mapping[str, Any], call: PendingCall) -> None:
+    def __call__(self, params: Mapping[str, Any], own: Optional[PendingCall]) -> None:
         amount, text = _number(params.get("progress")), params.get("message")
         if amount is None:
             logger.debug("Ignored progress without a number")
             return
         values = (amount, _number(params.get("total")), text if isinstance(text, str) else None)
-        # A caller that reads its own response is free to run callbacks and to wait for room.
-        by_caller = threading.get_ident() == self._caller
+        # A caller that reads its own response alone is free to run callbacks and to wait for room.
+        by_caller = own is not None and threading.get_ident() == self._caller
         if self.inline is None:
             self._queued = True
-            self._worker.submit(self._callback, *values, wait=call if by_caller else None, urgent=True)
+            self._worker.submit(self._callback, *values, wait=own if by_caller else None, urgent=True)
             return
         self.inline.append(values)
         if by_caller:

@@ -54,7 +54,7 @@ class Router:
             self._queue(lambda: log(_log_params(message)), call)
 
     def report(self, error: Exception) -> None:
-        """Queue a fault that concerns no single call for the message handler."""
+        """Queue a fault for the message handler."""
         handler = self._callbacks().message
         if handler is not None:
             self._queue(lambda: handler(error), None)

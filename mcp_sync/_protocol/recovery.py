@@ -1,6 +1,9 @@
-"""What is done after a failure: whether a request is sent again, and when a broken stream is taken up.
+"""What is done after a failure: whether a request is sent again, and whether a broken stream is taken up.
 
-Decisions only, from plain values. The engine sends requests again, the HTTP transport takes up streams.
+Decisions only, from plain values. The engine sends requests again; the HTTP transport takes up streams and
+tells what a refusal means. Beside these, three refusals lead to another request, each where its remedy is: a
+revision that the server does not know (`engine`), headers that do not fit the body (`verbs`), a connection
+that had closed before anything was sent (the HTTP adapter).
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ _TOO_MANY = 429
 _UNAVAILABLE = 503
 # What passes, and hurts nobody where the request changes nothing.
 _PASSING = (_TOO_MANY, 502, _UNAVAILABLE, 504)
+# Refusals of a resumption after which another attempt may still succeed.
+_NOT_YET = (408, 425, _TOO_MANY)
 
 
 class Again(NamedTuple):
@@ -40,7 +45,7 @@ def after_failure(
     *,
     reopens: bool,
     shared: bool,
-    chance: float = 0.5,
+    chance: float,
 ) -> Optional[Again]:
     """Decide what follows a failed request; ``None`` means that its caller is told.
 
@@ -56,23 +61,21 @@ def after_failure(
         chance: A random number from 0 to 1, so that many callers do not come back at once.
     """
     error = failures[-1]
+    attempts = sum(not isinstance(each, SessionExpired) for each in failures)
     if isinstance(error, SessionExpired):
-        is_first = not any(isinstance(each, SessionExpired) for each in failures[:-1])
+        is_first = attempts == len(failures) - 1
         return Again(anew=True) if error.request_sent is False and is_first and reopens else None
-    if len(failures) >= retry.attempts:
+    if attempts >= retry.attempts:
         return None
-    backoff = retry.backoff * 2 ** (len(failures) - 1) * (0.5 + chance)
+    backoff = retry.backoff * 2 ** (attempts - 1) * (0.5 + chance)
     if isinstance(error, HTTPStatusError):
-        if not _may_repeat(error, spec):
-            return None
         wait = backoff if error.retry_after is None else error.retry_after
-        return Again(wait) if _is_bearable(wait, retry, left) else None
-    if not isinstance(error, ConnectionLost):
-        return None
-    if error.request_sent is False:
-        return Again(anew=True) if reopens else None
-    if spec.idempotent and not shared:
-        return Again(backoff) if _is_bearable(backoff, retry, left) else None
+        return Again(wait) if _may_repeat(error, spec) and _is_bearable(wait, retry, left) else None
+    if isinstance(error, ConnectionLost):
+        if error.request_sent is False:
+            return Again(anew=True) if reopens else None
+        if spec.idempotent and not shared and _is_bearable(backoff, retry, left):
+            return Again(backoff)
     return None
 
 
@@ -97,3 +100,21 @@ def resume_delay(failures: int, asked: Optional[int], retry: Retry) -> Optional[
     if failures >= retry.resume:
         return None
     return retry.backoff if asked is None else asked / 1000
+
+
+def ends_resumption(status: int) -> bool:
+    """Whether it is of no use to ask again for a stream that was refused with this HTTP status."""
+    return 400 <= status < 500 and status not in _NOT_YET
+
+
+def means_lost_session(status: int, in_session: Optional[bool], is_addressed: bool = False) -> bool:
+    """Whether a refusal says that the server does not know the session any more.
+
+    Source: specification 2025-11-25, "Streamable HTTP", section "Session Management".
+
+    Args:
+        status: The HTTP status.
+        in_session: Whether the message was sent with a session id; ``None`` where that does not matter.
+        is_addressed: Whether the body is an error for this very request, and of another kind.
+    """
+    return status == 404 and bool(in_session) and not is_addressed

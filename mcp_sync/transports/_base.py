@@ -49,7 +49,8 @@ class Inbound(Protocol):
         """The channel is dead. Every call in flight on it fails with ``error``."""
 
     def report(self, error: Exception) -> None:
-        """Pass on a fault that concerns no single call (a skipped line, a refused GET stream)."""
+        """Pass on a fault that ends neither the channel nor, by itself, a call (a skipped line, a refused
+        GET stream)."""
 
 
 class Channel(Protocol):

@@ -29,6 +29,16 @@ class OpenedTransport:
         """See `Target.identity`."""
         return self._target.identity()
 
+    @property
+    def session_id(self) -> Optional[str]:
+        """See `Target`."""
+        return getattr(self._target, "session_id", None)
+
+    @property
+    def handshake_first(self) -> bool:
+        """See `Target`."""
+        return getattr(self._target, "handshake_first", False)
+
     def channel(self, settings: Settings) -> Channel:
         """See `Target.channel`.
 

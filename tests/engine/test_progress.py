@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 import time
 
@@ -319,6 +320,36 @@ def test_calls_nest_as_deep_as_callbacks_make_them():
     with Client(InMemory(FakeServer([step]))) as client:
         assert client.call_tool("step", progress_callback=callback).text == "done"
     assert len(depths) == 20
+
+
+NESTING = """
+from mcp_sync.testing import FakeServer
+
+def work(context) -> str:
+    context.progress(1, 2)
+    context.progress(2, 2)
+    return "done"
+
+def quick() -> str:
+    return "quick"
+
+FakeServer([work, quick]).serve_stdio()
+"""
+
+
+def test_calls_of_inner_callbacks_over_stdio_do_not_wait_for_their_own_reading():
+    inner_calls = []
+
+    def inner(amount, total, message):
+        inner_calls.append(client.call_tool("quick", timeout=10).text)
+
+    def outer(amount, total, message):
+        for _ in range(5):
+            client.call_tool("work", progress_callback=inner, timeout=10)
+
+    with Client([sys.executable, "-c", NESTING]) as client:
+        assert client.call_tool("work", progress_callback=outer, timeout=30).text == "done"
+    assert inner_calls == ["quick"] * 20
 
 
 def test_what_an_inline_callback_raises_is_logged_and_harms_nothing(caplog):

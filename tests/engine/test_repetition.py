@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from mcp_sync import CancelToken, Client, ClientSession, Retry
+from mcp_sync import CancelToken, Client, ClientSession, Retry, streamablehttp_client
 from mcp_sync.errors import (
     CallCancelled,
     ClientClosed,
@@ -174,6 +174,16 @@ def test_closing_ends_the_wait_of_an_opening():
         assert isinstance(call.error(), ClientClosed)
 
 
+def test_a_busy_server_leaves_no_old_connections_behind():
+    answer = busy(429, Retry_After="0")
+    with Office(answer, method="server/discover", versions="legacy") as office, Client(office.url) as client:
+        for n in range(4):
+            client.call_tool("work", {"n": n})
+            office.endpoint.expire_sessions()
+        client.call_tool("work", {"n": 4})
+        assert len(client._engine._live.connections) == 1
+
+
 # --- broken responses ------------------------------------------------------------------------------------
 
 
@@ -258,6 +268,19 @@ def test_a_session_of_the_users_is_not_replaced():
         endpoint.expire_sessions()
         with pytest.raises(SessionExpired):
             session.call_tool("lambda_tool", {"n": 1})
+    assert len(server.received("initialize")) == 1
+
+
+def test_a_session_is_taken_up_over_an_opened_transport_too():
+    server = FakeServer([lambda_tool], versions="legacy")
+    with server.serve_http() as endpoint, Client(endpoint.url) as first:
+        kept, version = first.session_id, first.protocol_version
+        with streamablehttp_client(endpoint.url, session_id=kept) as transport:
+            with Client(transport, mode=version) as second:
+                assert second.call_tool("lambda_tool", {"n": 1}).text == "1"
+                assert second.session_id == kept
+            with ClientSession(transport) as session, pytest.raises(UsageError, match="take it up"):
+                session.initialize()
     assert len(server.received("initialize")) == 1
 
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from mcp_sync._protocol.methods import CALL_TOOL, INITIALIZE, LIST_TOOLS, METHODS, spec_of
-from mcp_sync._protocol.recovery import Again, after_failure, resume_delay
+from mcp_sync._protocol.recovery import (
+    Again,
+    after_failure,
+    ends_resumption,
+    means_lost_session,
+    resume_delay,
+)
 from mcp_sync.errors import (
     CallTimeout,
     ConnectFailed,
@@ -118,6 +124,38 @@ def test_the_handshake_waits_only_where_the_server_says_so():
     assert decide(status(503, 1.0), spec=INITIALIZE) == Again(1.0)
     assert decide(status(502), spec=INITIALIZE) is None
     assert decide(LOST, spec=INITIALIZE) is None
+
+
+def test_an_expired_session_is_no_attempt():
+    retry = Retry(attempts=2)
+    assert decide(EXPIRED, status(429), retry=retry) == Again(1.0)
+    assert decide(EXPIRED, status(429), status(429), retry=retry) is None
+
+
+@pytest.mark.parametrize(
+    ("number", "in_session", "is_addressed", "lost"),
+    [
+        (404, True, False, True),
+        (404, True, True, False),
+        (404, False, False, False),
+        (404, None, False, False),
+        (400, True, False, False),
+        (410, True, False, False),
+        (500, True, False, False),
+    ],
+)
+def test_what_means_that_a_session_is_lost(number, in_session, is_addressed, lost):
+    assert means_lost_session(number, in_session, is_addressed) is lost
+
+
+@pytest.mark.parametrize("number", [400, 401, 403, 404, 405, 410])
+def test_a_refused_resumption_is_not_tried_again(number):
+    assert ends_resumption(number)
+
+
+@pytest.mark.parametrize("number", [408, 425, 429, 500, 502, 503, 504])
+def test_a_resumption_that_may_succeed_later_is_tried_again(number):
+    assert not ends_resumption(number)
 
 
 def test_a_broken_stream_is_taken_up_after_the_time_that_the_server_asked_for():

@@ -30,6 +30,7 @@ from mcp_sync.options import Limits, Retry, Timeouts
 from mcp_sync.transports import StreamableHTTP
 from mcp_sync.transports._base import Settings
 from mcp_sync.transports._http.adapter.timed_socket import TimedSocket
+from mcp_sync.transports._http.streams import GetStream
 
 NOTE = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 PRIMING = b"id: 1\ndata:\n\n"
@@ -219,6 +220,23 @@ def test_a_forgotten_channel_ends_its_thread() -> None:
         assert gone() is None
         thread.join(PATIENCE)
         assert not thread.is_alive()
+
+
+def test_a_channel_that_is_closed_while_it_opens_its_stream_leaves_no_thread(
+    session: Any, monkeypatch: Any
+) -> None:
+    client = session(lambda turn: turn.wait_for_close())
+
+    class ClosedMeanwhile(GetStream):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            client.channel.close(Deadline(PATIENCE))
+
+    monkeypatch.setattr("mcp_sync.transports._http.channel.GetStream", ClosedMeanwhile)
+    client.channel.configure(LISTENING)
+    for thread in stream_threads():
+        thread.join(PATIENCE)
+    assert not stream_threads()
 
 
 # --- resumption ------------------------------------------------------------------------------------------

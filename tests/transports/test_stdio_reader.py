@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -12,6 +13,8 @@ import time
 import pytest
 from stdio_support import SLACK, poll, running
 
+from mcp_sync._concurrency.deadline import Deadline
+from mcp_sync.errors import ConnectionLost, UsageError
 from mcp_sync.transports._stdio import channel
 
 READER = "mcp_sync-test-reader"
@@ -161,6 +164,58 @@ def test_a_turn_that_was_lost_to_an_interrupt_is_taken_back(monkeypatch):
         turn = server.channel._server.reader._turn
         assert poll(lambda: server.call("quick") is not None and turn.acquire(False))
         assert server.call("quick", {"n": 1}) == {"n": 1}
+
+def strike(server, handler):
+    """Have a signal handler strike once while the main thread reads its own answer."""
+    receive = server.inbound.receive
+    struck = []
+
+    def receive_struck(message, call=None):
+        if not struck and threading.current_thread() is threading.main_thread():
+            struck.append(True)
+            handler()
+        receive(message, call)
+
+    server.inbound.receive = receive_struck
+    return struck
+
+
+def test_a_signal_handler_that_strikes_while_a_caller_reads_may_close():
+    with running(ON_DEMAND) as server:
+        warm_up(server)
+        took = []
+
+        def handler():
+            started = time.monotonic()
+            server.channel.close(Deadline(5))
+            took.append(time.monotonic() - started)
+
+        struck = strike(server, handler)
+        with contextlib.suppress(ConnectionLost):
+            poll(lambda: server.call("quick") is not None and struck)
+        assert took
+        assert took[0] < 2.0 + SLACK
+        threads = server.channel._server.threads
+        for thread in threads:
+            thread.join(5)
+        assert not any(thread.is_alive() for thread in threads)
+
+
+def test_a_signal_handler_that_strikes_while_a_caller_reads_cannot_call_and_is_told_so():
+    with running(ON_DEMAND) as server:
+        warm_up(server)
+        faults = []
+
+        def handler():
+            try:
+                server.call("quick", {"n": "from the handler"})
+            except UsageError as error:
+                faults.append(error)
+
+        struck = strike(server, handler)
+        assert poll(lambda: server.call("quick") is not None and struck)
+        assert "signal handler" in str(faults[0])
+        assert server.call("quick", {"n": 7}) == {"n": 7}
 
 
 INTERRUPTER = """

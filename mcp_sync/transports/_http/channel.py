@@ -13,6 +13,7 @@ from ..._concurrency.deadline import Deadline
 from ..._concurrency.pending import PendingCall
 from ..._concurrency.threads import join_all
 from ..._protocol import codec
+from ..._protocol.recovery import means_lost_session
 from ...errors import ConnectionLost, InvalidMessage, MCPError, SessionExpired, remote_error
 from .._base import Frame, Inbound, Settings, Wire
 from .._event_stream import JUNK_LENGTH, EventStream
@@ -79,6 +80,8 @@ class HTTPChannel:
             self._stream = stream
             weakref.finalize(self, stream.stop).atexit = False
             stream.start(self._settings.name)
+            if self._closed:
+                stream.stop()  # Whoever closed did not see it yet.
         elif not wire.get_stream and stream is not None:
             self._stream = None
             stream.stop()
@@ -292,10 +295,13 @@ class ResponseReader:
         parts = codec.error_parts(message)
         is_ours = codec.as_id(message.get("id")) == call.id
         is_addressed = is_ours and parts is not None and parts.code != _SESSION_NOT_FOUND
-        fault: MCPError = _failure(reply, body, call.method, in_session)
-        is_expired = isinstance(fault, SessionExpired) and not is_addressed
-        if parts is not None and (is_ours or message.get("id") is None) and not is_expired:
+        fault: MCPError
+        if means_lost_session(reply.status, in_session, is_addressed):
+            fault = _expired(reply, call.method)
+        elif parts is not None and (is_ours or message.get("id") is None):
             fault = remote_error(parts.code, parts.message, parts.data, status=reply.status)
+        else:
+            fault = _failure(reply, body, call.method, in_session)
         reply.release()
         raise fault
 
@@ -311,7 +317,9 @@ class ResponseReader:
             SessionExpired: The server does not know the session any more.
             HTTPStatusError: Anything else.
         """
-        fault = _failure(reply, self._excerpt(reply, exchange), doing, in_session)
+        body = self._excerpt(reply, exchange)
+        lost = means_lost_session(reply.status, in_session)
+        fault = _expired(reply, doing) if lost else _failure(reply, body, doing, in_session)
         reply.release()
         raise fault
 
@@ -342,11 +350,13 @@ class ResponseReader:
         return InvalidMessage(f"{text}: {' '.join(excerpt.split())[:120] or '(empty)'}", excerpt=excerpt)
 
 
+def _expired(reply: Reply, doing: str) -> MCPError:
+    where = public_url(reply.url)
+    return SessionExpired(f"{doing}: {where} does not know the session any more", request_sent=False)
+
+
 def _failure(reply: Reply, body: bytes, doing: str, in_session: Optional[bool]) -> MCPError:
     """Say what a status means that is no success."""
-    if reply.status == 404 and in_session:
-        where = public_url(reply.url)
-        return SessionExpired(f"{doing}: {where} does not know the session any more", request_sent=False)
     hint = _hint(reply, in_session)
     return status_error(reply.status, reply.headers, reply.url, _text(body), doing, hint=hint)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Optional
 from ..._concurrency.deadline import Deadline
 from ..._concurrency.pending import PendingCall
 from ..._concurrency.threads import spawn
-from ..._protocol.recovery import resume_delay
+from ..._protocol.recovery import ends_resumption, resume_delay
 from ...errors import ConnectionLost, HTTPStatusError, MCPError
 from ...options import Retry
 from .._base import Inbound
@@ -27,7 +27,6 @@ logger = logging.getLogger("mcp_sync.transports.http")
 
 # A stream that stood so long has not failed, even if it brought nothing: proxies cut idle ones.
 _LONG_ENOUGH = 10.0
-_TRY_AGAIN = (408, 425, 429)
 
 
 class Resumption:
@@ -81,8 +80,7 @@ class Resumption:
         try:
             outcome = self._attempt(call, exchange, ended.last_id)
         except HTTPStatusError as error:
-            refused = 400 <= error.status < 500 and error.status not in _TRY_AGAIN
-            return ended._replace(events=0, fault=error, is_final=refused)
+            return ended._replace(events=0, fault=error, is_final=ends_resumption(error.status))
         except MCPError:
             raise
         except FOREIGN as error:

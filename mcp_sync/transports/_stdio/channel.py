@@ -15,7 +15,7 @@ from ..._concurrency.deadline import Deadline
 from ..._concurrency.notes import note
 from ..._concurrency.pending import PendingCall
 from ..._concurrency.threads import join_all, spawn
-from ...errors import ConnectFailed, ConnectionLost, MCPError, MessageTooLarge
+from ...errors import ConnectFailed, ConnectionLost, MCPError, MessageTooLarge, UsageError
 from .._base import Frame, Inbound, Settings, Wire
 from .._duplex import Intake, Outlet
 from .launch import child_environment
@@ -115,6 +115,11 @@ class StdioChannel:
 
     def request(self, frame: Frame, call: PendingCall) -> None:
         """Write a request and look for the answer; the reading thread brings it if it takes longer."""
+        if self._server is not None and self._server.reader.is_interrupted:
+            raise UsageError(
+                f"{call.method}: a signal handler cannot call a server process while the thread that it "
+                "interrupts reads from it; let it raise, set a flag, or start a thread"
+            )
         server = self._write(frame, call.deadline, call)
         if not call.settled:
             server.reader.look(call, server.intake)
@@ -168,6 +173,8 @@ class StdioChannel:
         server.process.end(deadline)
         server.process.stdout_wake.set()
         server.process.stderr_wake.set()
+        if server.reader.is_interrupted:
+            return  # By a signal handler, for whose end the reading thread has to wait.
         if join_all(server.threads, deadline):
             self._finalizer.detach()
 
@@ -225,7 +232,13 @@ class StdoutReader:
         # the reading thread for a moment, no more.
         self._others: list[PendingCall] = []
         self._looks = 0
-        self._looking = False
+        # The thread that looks for its own answer, 0 for none.
+        self._looker = 0
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether this thread is in the midst of `look`: then a signal handler asks."""
+        return self._looker == threading.get_ident()
 
     # --- on the thread of a call -----------------------------------------------------------------
 
@@ -236,13 +249,13 @@ class StdoutReader:
             self._leave_to_reader(call)
             return
         try:
-            self._looking = True
+            self._looker = threading.get_ident()
             until = time.monotonic() + _LOOK
             # What a signal handler raises here, and what the engine does, is for this thread.
             while not call.settled and self._read(intake.take, _LOOK) and time.monotonic() < until:
                 pass
         finally:
-            self._looking = False
+            self._looker = 0
             self._turn.release()
             if self._others or not call.settled:
                 self._leave_to_reader(call)
@@ -296,7 +309,7 @@ class StdoutReader:
     def _take_turn(self) -> None:
         while not self._turn.acquire(timeout=_TURN_LOST):
             # Taken by a caller in which a signal handler has raised before it could even begin.
-            if not self._looking:
+            if not self._looker:
                 self._turn.release()
 
     def _has_calls(self) -> bool:
