@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("mcp_sync.auth")
 
 CONVERSATION_SECONDS = 30.0
+_LOOK_SECONDS = 0.05  # between two looks at whether somebody still waits for a turn
 _TURN_SECONDS = 900.0  # how long others are waited for, a login of theirs included
 _ATTEMPTS = 20  # to write what a login has brought, while others keep writing
 _AGAIN_SECONDS = 5.0  # after a refresh ahead of time has failed
@@ -321,12 +322,16 @@ class Access:
 
     @contextmanager
     def _in_turn(self, errand: Errand, doing: str) -> Iterator[None]:
-        turn = self._turn
-        errand.take(turn, errand.within(_TURN_SECONDS), f"{doing} for {self.server_name}")
+        turn, taken = self._turn, False
+        deadline = errand.within(_TURN_SECONDS)
         try:
+            while not taken:
+                errand.check(deadline, f"{doing} for {self.server_name}")
+                taken = turn.acquire(timeout=_LOOK_SECONDS)
             yield
         finally:
-            turn.release()
+            if taken:
+                turn.release()
 
     @contextmanager
     def _locked(self, errand: Errand) -> Iterator[None]:
@@ -345,7 +350,9 @@ class Access:
     ) -> Any:
         """Run a conversation with an authorization server."""
         guard = Guard(self.server, self.auth.trusted_urls(), self.auth.fetcher.allow_private)
-        return self.auth.fetcher.run(conversation, errand.within(seconds), errand=errand, guard=guard)
+        return self.auth.fetcher.run(
+            conversation, errand.within(seconds), errand=errand, guard=guard, server=self.origin
+        )
 
     def find(self, errand: Errand, challenge: Optional[Challenge]) -> ServerRecord:
         """Find out anew who authorizes for the server: that may have changed."""

@@ -262,8 +262,9 @@ class _Attempt:
             raise
 
     def _after(self, response: requests.Response, options: Mapping[str, Any]) -> requests.Response:
-        if self._errand.exchange is None:
-            self._errand = Errand.of(options.get("timeout"))
+        timeout = options.get("timeout")
+        exchange = timeout if hasattr(timeout, "deadline") else self._errand.exchange
+        self._errand = Errand(exchange, options)
         while True:
             request = response.request
             # requests copies the hook to the request that follows a redirect, wherever that leads.

@@ -1,0 +1,59 @@
+"""The grant in use, ready to be put on requests."""
+
+from __future__ import annotations
+
+import time
+from typing import Optional
+
+import requests
+
+from ._dpop import Prover
+from ._records import Grant
+
+now = time.time
+
+
+class Current:
+    """A grant as it is put on requests.
+
+    Attributes:
+        grant: The grant.
+        version: Under which the store holds it, ``None`` while it does not.
+        replaces: While the store does not hold it: the version that it is to replace, ``None`` if there was
+            none.
+        renew_at: From when on another one is to be had, in seconds since 1970.
+        prover: What proves the possession of its key, ``None`` for a token that has none.
+    """
+
+    __slots__ = ("_header", "grant", "prover", "renew_at", "replaces", "version")
+
+    def __init__(
+        self,
+        grant: Grant,
+        version: Optional[str],
+        renew_at: float,
+        prover: Optional[Prover],
+        replaces: Optional[str] = None,
+    ) -> None:
+        self.grant = grant
+        self.version = version
+        self.replaces = replaces
+        self.renew_at = renew_at
+        self.prover = prover
+        self._header = f"{grant.token_type} {grant.access_token}"
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the token has not expired, as far as that is known."""
+        return self.grant.expires_at is None or now() < self.grant.expires_at
+
+    def present(self, request: requests.PreparedRequest) -> None:
+        """Put the token on a request."""
+        request.headers["Authorization"] = self._header
+        if self.prover is not None:
+            request.headers["DPoP"] = self.prover.proof(
+                request.method or "", request.url or "", access_token=self.grant.access_token
+            )
+
+    def __repr__(self) -> str:
+        return f"<{self.grant.token_type} token of {self.grant.issuer}>"
