@@ -8,12 +8,13 @@ from typing import Any, Callable, Optional
 
 import pytest
 import requests
-from http_server import LEGACY, PATIENCE, ScriptedServer, Turn, answer, event, serving
+from http_server import LEGACY, LISTENING, PATIENCE, ScriptedServer, Turn, answer, event, serving
 
 from mcp_sync._concurrency.deadline import Deadline
 from mcp_sync.errors import HTTPStatusError
 from mcp_sync.transports._http.redirects import REDIRECTS, redirect
 
+NOTE = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 SECRETS = {"Authorization": "Bearer T", "X-Api-Key": "K"}
 
 
@@ -177,6 +178,21 @@ def test_a_redirect_that_drops_the_message_is_refused(status: int) -> None:
     assert refusal is not None
     assert "drop the message" in refusal
     assert redirect(status, HERE, "/mcp/", REDIRECTS).refusal is None
+
+
+def test_a_method_that_has_moved_alone_moves_no_other(session: Any) -> None:
+    def script(turn: Turn) -> None:
+        if turn.method == "POST":
+            turn.json(answer(1, turn.path))
+        elif turn.path == "/mcp":
+            turn.reply(307, b"", {"Location": "/events"})
+        else:
+            turn.stream(event(NOTE))
+            turn.wait_for_close()
+
+    client = session(script, wire=LISTENING, session_id="s")
+    client.inbound.wait_until(lambda: NOTE in client.inbound.messages)
+    assert client.call() == "/mcp"
 
 
 def test_streams_and_resumption_use_the_new_url(session: Any) -> None:

@@ -115,7 +115,7 @@ class Sender:
     """Sends the requests of a channel. Safe for any number of threads.
 
     Attributes:
-        url: Where to: the URL of the target, or the one that the server redirected to.
+        url: Where to: the URL of the target.
         followed: The redirects that are followed, within the origin.
     """
 
@@ -123,6 +123,8 @@ class Sender:
 
     def __init__(self, url: str) -> None:
         self.url = url
+        # Where the server has redirected to, by method: one of them may have moved alone.
+        self._moved: dict[str, str] = {}
 
     def send(
         self, method: str, headers: Mapping[str, str], body: Optional[bytes], exchange: Exchange, doing: str
@@ -133,7 +135,10 @@ class Sender:
             HTTPStatusError: A redirect that is not followed.
             requests.RequestException: It failed.
         """
-        reply, self.url = self.send_to(self.url, method, headers, body, exchange, doing, self.followed)
+        start = self._moved.get(method, self.url)
+        reply, url = self.send_to(start, method, headers, body, exchange, doing, self.followed)
+        if url != start:
+            self._moved[method] = url
         return reply
 
     def send_to(
