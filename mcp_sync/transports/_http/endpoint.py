@@ -123,7 +123,7 @@ class Sender:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        # Where the server has redirected to, by method: one of them may have moved alone.
+        # Where the server has redirected to, by method. That of POST counts for all, but GET may move alone.
         self._moved: dict[str, str] = {}
 
     def send(
@@ -135,7 +135,7 @@ class Sender:
             HTTPStatusError: A redirect that is not followed.
             requests.RequestException: It failed.
         """
-        start = self._moved.get(method, self.url)
+        start = self._moved.get(method) or self._moved.get("POST", self.url)
         reply, url = self.send_to(start, method, headers, body, exchange, doing, self.followed)
         if url != start:
             self._moved[method] = url
