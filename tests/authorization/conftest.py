@@ -11,6 +11,7 @@ import pytest
 
 from .harness import AuthlibServer, Controlled, OidcProvider, ProtectedServer, Robot
 
+HERE = Path(__file__).parent
 MAKERS = ("sdk1", "sdk2")
 
 
@@ -28,6 +29,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """Leave the authorization tests alone unless they were asked for: a skip would look like a result."""
     asked = config.getoption("--authorization", default=False) or os.environ.get("MCP_SYNC_AUTHORIZATION")
     return None if asked or collection_path.name == "conftest.py" else True
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give the first test the time that the start of all servers takes on a busy machine."""
+    for item in items:
+        if HERE in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(150))
 
 
 class World:

@@ -13,7 +13,15 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from mcp_sync import Client, TokenRequestFailed
-from mcp_sync.auth import ClientCredentials, DeviceCode, LoopbackBrowser, MemoryStore, OAuth, WorkloadIdentity
+from mcp_sync.auth import (
+    ClientCredentials,
+    DeviceCode,
+    EnterpriseManaged,
+    LoopbackBrowser,
+    MemoryStore,
+    OAuth,
+    WorkloadIdentity,
+)
 
 from .conftest import MAKERS, World
 from .harness import Robot
@@ -96,6 +104,36 @@ def test_a_workload_shows_the_token_of_its_platform(world: World) -> None:
     (request,) = world.authlib.requests_for("/token")
     assert set(request["form"]) == {"grant_type", "assertion", "scope", "resource"}
     assert request["authorization"] == ""
+
+
+def test_the_identity_provider_of_an_enterprise_vouches_for_its_users(world: World) -> None:
+    """Two Authlibs: one is the provider, the other believes it."""
+    grant_types = ["urn:ietf:params:oauth:grant-type:jwt-bearer"]
+    world.authlib.tell(clients=[{"client_id": "app", "client_secret": "s3cret", "grant_types": grant_types}])
+    named = {"client_id": "app-at-work", "client_secret": "of-work", "known_elsewhere_as": "app"}
+    world.tenant.tell(clients=[named], settings={"id_token": "alice-has-logged-in"})
+    tokens = iter(["alice-has-logged-in", "alice-has-logged-in", "mallory"])
+    auth = EnterpriseManaged(
+        "app",
+        "s3cret",
+        subject_token=lambda: next(tokens),
+        idp_issuer=world.tenant.issuer,
+        idp_client_id="app-at-work",
+        idp_client_secret="of-work",
+    )
+    with Client(world.protected["sdk2", "authlib"].url, auth=auth) as client:
+        assert echo(client) == "hello"
+        world.authlib.tell(expire=True)
+        assert echo(client) == "hello"
+        world.authlib.tell(expire=True)
+        with pytest.raises(TokenRequestFailed, match="nobody has this ID token") as caught:
+            echo(client)
+    assert caught.value.url == world.tenant.issuer + "/token"
+    assert "mallory" not in str(caught.value)
+    seen = json.dumps(world.authlib.requests)
+    assert "alice-has-logged-in" not in seen
+    assert "of-work" not in seen
+    assert "s3cret" not in json.dumps(world.tenant.requests)
 
 
 @pytest.mark.parametrize("name", ["authlib", "oidc"])

@@ -22,7 +22,7 @@ from .conftest import World
 from .harness import Robot
 from .test_users import by_robot, echo, silent
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(200)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(240)]
 
 THREADS = 16
 PROCESSES = 4

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import secrets
 import time
 from typing import Any
 
 from authlib.integrations.flask_oauth2 import AuthorizationServer
-from authlib.oauth2.rfc6749 import OAuth2Error, grants
+from authlib.oauth2.drafts.id_jag import IDJAGGrant
+from authlib.oauth2.rfc6749 import (
+    BaseGrant,
+    InvalidGrantError,
+    InvalidRequestError,
+    OAuth2Error,
+    TokenEndpointMixin,
+    grants,
+)
 from authlib.oauth2.rfc7009 import RevocationEndpoint
 from authlib.oauth2.rfc7523 import JWTBearerClientAssertion, JWTBearerGrant
 from authlib.oauth2.rfc7591 import ClientRegistrationEndpoint
@@ -16,8 +26,11 @@ from authlib.oauth2.rfc7662 import IntrospectionEndpoint
 from authlib.oauth2.rfc8628 import DeviceAuthorizationEndpoint, DeviceCodeGrant, DeviceCredentialDict
 from authlib.oauth2.rfc9207 import IssuerParameter
 from authlib_memory import Client, Code, Memory, Token
-from joserfc.jwk import KeySet
+from joserfc.jwk import KeySet, OctKey
 
+ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
+ID_TOKEN = "urn:ietf:params:oauth:token-type:id_token"
+BETWEEN_SERVERS = OctKey.import_key("what both servers know, for tests only")
 METHODS = ["client_secret_basic", "client_secret_post", "private_key_jwt", "none"]
 
 
@@ -35,7 +48,7 @@ def build(app: Any, memory: Memory, issuer: str) -> AuthorizationServer:
 
     server = AuthorizationServer(app, lambda name: memory.clients.get(name), save_token)
     server.register_token_generator("default", _generator(memory))
-    for parts in (_code, _refresh, _device, _machine, _endpoints):
+    for parts in (_code, _refresh, _device, _machine, _enterprise, _endpoints):
         parts(server, memory, issuer)
 
     class Sender(IssuerParameter):
@@ -172,6 +185,10 @@ def _machine(server: AuthorizationServer, memory: Memory, issuer: str) -> None:
         TOKEN_ENDPOINT_AUTH_METHODS = METHODS[:3]
 
     class WorkloadGrant(JWTBearerGrant):
+        @classmethod
+        def check_token_endpoint(cls, request: Any) -> bool:
+            return super().check_token_endpoint(request) and not _is_id_jag(request)
+
         def resolve_issuer_client(self, issuer: str) -> Client | None:
             return memory.clients.get(issuer)
 
@@ -202,6 +219,63 @@ def _machine(server: AuthorizationServer, memory: Memory, issuer: str) -> None:
     server.register_grant(CredentialsGrant)
     server.register_grant(WorkloadGrant)
     server.register_client_auth_method("private_key_jwt", Assertion())
+
+
+def _enterprise(server: AuthorizationServer, memory: Memory, issuer: str) -> None:
+    """Be the identity provider of an enterprise, and an authorization server that believes one."""
+
+    class ExchangeGrant(BaseGrant, TokenEndpointMixin):
+        GRANT_TYPE = "urn:ietf:params:oauth:grant-type:token-exchange"
+        TOKEN_ENDPOINT_AUTH_METHODS = METHODS
+
+        def validate_token_request(self) -> None:
+            self.request.client = self.authenticate_token_endpoint_client()
+            form = self.request.form
+            if form["requested_token_type"] != ID_JAG or form["subject_token_type"] != ID_TOKEN:
+                raise InvalidRequestError("another kind of token is asked for or shown")
+            if form["subject_token"] != memory.settings["id_token"]:
+                raise InvalidGrantError("nobody has this ID token")
+
+        def create_token_response(self) -> Any:
+            form, named = self.request.form, self.client.metadata["known_elsewhere_as"]
+            claims = {"scope": form["scope"], "resource": form["resource"]}
+            assertion = IDJAGGrant.sign(
+                BETWEEN_SERVERS, issuer, form["audience"], "alice", named, claims=claims, alg="HS256"
+            )
+            answer = {"access_token": assertion, "issued_token_type": ID_JAG, "token_type": "N_A"}
+            return 200, {**answer, "expires_in": 60, "scope": form["scope"]}, self.TOKEN_RESPONSE_HEADER
+
+    class IdentityGrant(IDJAGGrant):
+        TOKEN_ENDPOINT_AUTH_METHODS = METHODS
+
+        @classmethod
+        def check_token_endpoint(cls, request: Any) -> bool:
+            return super().check_token_endpoint(request) and _is_id_jag(request)
+
+        def get_audiences(self) -> list[str]:
+            return [issuer]
+
+        def resolve_issuer_key(self, issuer: str, headers: Any) -> OctKey:
+            return BETWEEN_SERVERS
+
+        def authenticate_user(self, subject: str) -> str:
+            return subject
+
+        def check_jti(self, claims: Any, jti: str) -> bool:
+            return memory.is_first(jti)
+
+        def check_id_jag_permission(self, client: Client, user: str, scopes: list[str]) -> bool:
+            return True
+
+    server.register_grant(ExchangeGrant)
+    server.register_grant(IdentityGrant)
+
+
+def _is_id_jag(request: Any) -> bool:
+    """Whether an assertion is that of an identity provider: Authlib knows one grant by that name only."""
+    head = request.form.get("assertion", "").partition(".")[0]
+    header = json.loads(base64.urlsafe_b64decode(head + "=" * (-len(head) % 4)) or "{}")
+    return bool(header.get("typ") == IDJAGGrant.REQUIRED_TYP)
 
 
 def _endpoints(server: AuthorizationServer, memory: Memory, issuer: str) -> None:

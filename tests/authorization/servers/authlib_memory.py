@@ -19,6 +19,7 @@ SETTINGS: dict[str, Any] = {
     "issuer": None,  # what the metadata say instead of the truth
     "iss": None,  # what callbacks say instead of the truth
     "device_interval": 1,
+    "id_token": None,  # what shows that somebody has logged in, where this is their identity provider
     "faults": {},  # path: {"status", "type", "body", "times"}: what it answers instead
 }
 
