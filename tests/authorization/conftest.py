@@ -46,7 +46,8 @@ class World:
         tenant: Authlib, with a path in its issuer.
         oidc: node-oidc-provider.
         protected: The protected MCP servers, by maker and authorization server: ``authlib``, ``tenant``,
-            ``oidc``, ``own`` (that of the SDK) and ``old`` (the same without metadata of the resource).
+            ``oidc``, ``own`` (that of the SDK), ``old`` (the same without metadata of the resource) and
+            ``bare`` (the same without any metadata).
         bound: One that wants tokens of node-oidc-provider that are bound to keys.
     """
 
@@ -62,7 +63,9 @@ class World:
                 for name, server in named.items()
             }
             starting |= {
-                (maker, "old"): pool.submit(ProtectedServer, maker, None, "--no-metadata") for maker in MAKERS
+                (maker, name): pool.submit(ProtectedServer, maker, None, option)
+                for maker in MAKERS
+                for name, option in {"old": "--no-metadata", "bare": "--bare"}.items()
             }
             bound = pool.submit(ProtectedServer, "sdk2", self.oidc, "--dpop")
             self.protected = {key: server.result() for key, server in starting.items()}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +23,7 @@ from .harness import Robot
 
 pytestmark = pytest.mark.interop
 
-NAMES = ("authlib", "tenant", "oidc", "own", "old")
+NAMES = ("authlib", "tenant", "oidc", "own", "old", "bare")
 CALLBACK = "http://127.0.0.1:9/signed-in"  # Nobody listens there: the test takes the answer itself.
 ALICE = "alice@example.com"
 
@@ -87,7 +90,49 @@ def test_a_user_logs_in_once_and_the_grant_outlives_the_client_and_its_token(
     assert len(robot.urls) == 1
     assert "The answer has arrived" in robot.pages[0].text
     sent = query(robot.urls[0])
-    assert (sent["code_challenge_method"], sent["resource"]) == ("S256", url)
+    assert sent["code_challenge_method"] == "S256"
+    assert sent.get("resource") == (None if name == "bare" else url)
+
+
+def test_threads_that_all_need_a_login_have_the_user_asked_once(world: World, robot: Robot) -> None:
+    url = world.protected["sdk2", "authlib"].url
+    together = threading.Barrier(8)
+
+    def work(number: int) -> str:
+        together.wait(20)
+        return echo(client, str(number))
+
+    with Client(url, mode="2026-07-28", auth=by_robot(robot)) as client, ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(work, range(8))) == [str(number) for number in range(8)]
+    assert len(robot.urls) == 1
+    assert world.authlib.counters == {"registrations": 1, "consents": 1, "tokens": 1}
+
+
+def test_secrets_go_where_they_belong_and_nowhere_else(
+    world: World, robot: Robot, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    server = world.protected["sdk2", "authlib"]
+    oauth = by_robot(robot)
+    held = []
+    with Client(server.url, auth=oauth) as client:
+        for _ in range(2):
+            assert echo(client) == "hello"
+            held.append(oauth.vault.grant(server.url))
+            world.authlib.tell(expire=True)
+        oauth.logout()
+    access = [each.grant.access_token for each in held if each is not None]
+    refresh = [each.grant.refresh_token for each in held if each is not None]
+    assert server.tell()["authorizations"] == ["", *(f"Bearer {token}" for token in access)]
+    for request in world.authlib.requests:
+        known = {"/token": refresh, "/revoke": access + refresh}.get(request["path"], [])
+        told = json.dumps(request)
+        assert all(token in known for token in access + refresh if token in told)
+        assert request["authorization"] == ""
+    code = query(robot.pages[0].url)["code"]
+    ours = [record.getMessage() for record in caplog.records if record.threadName != "robot"]
+    logged = " ".join([*ours, repr(oauth), repr(held)])
+    assert not [secret for secret in (*access, *refresh, code) if secret in logged]
 
 
 @pytest.mark.parametrize("maker", MAKERS)

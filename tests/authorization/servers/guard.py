@@ -47,13 +47,15 @@ class Guard:
         ask: Tells what is known of a token.
         metadata_url: Where the metadata of the protected resource lie.
         dpop: Whether tokens are bound to keys (RFC 9449), with nonces.
+        bare: Whether there are no metadata at all, as 2025-03-26 allows.
     """
 
-    def __init__(self, app: Any, ask: Any, metadata_url: str, dpop: bool) -> None:
+    def __init__(self, app: Any, ask: Any, metadata_url: str, dpop: bool, bare: bool) -> None:
         self._app = app
         self._ask = ask
         self._metadata = f'resource_metadata="{metadata_url}"'
         self._dpop = dpop
+        self._bare = bare
         self._nonce = secrets.token_urlsafe(8)
         self._proofs: set[str] = set()
         self._counters: Counter[str] = Counter()
@@ -62,6 +64,9 @@ class Guard:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one connection."""
+        if self._bare and scope["type"] == "http" and scope["path"].startswith("/.well-known/"):
+            await _send(send, (404, {}, "Not Found"))
+            return
         if scope["type"] != "http" or scope["path"] not in ("/mcp", "/control"):
             await self._app(scope, receive, send)
             return

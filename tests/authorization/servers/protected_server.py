@@ -1,7 +1,8 @@
 """A protected MCP server on the official SDK, 1.x or 2.x: it binds a free port and prints it.
 
-It asks the authorization server of another make about tokens, or brings that of the SDK (`--own`), with or
-without metadata of the protected resource (which is how servers of 2025-03-26 were).
+It asks the authorization server of another make about tokens, or brings that of the SDK: with all metadata,
+or without those of the protected resource (`--no-metadata`), or without any (`--bare`), as servers of the
+revision 2025-03-26 were.
 """
 
 from __future__ import annotations
@@ -48,11 +49,12 @@ class Verifier:
 
 def settings(options: argparse.Namespace, origin: str) -> AuthSettings:
     """Return how the SDK is to protect the server."""
+    has_metadata = not options.no_metadata and not options.bare
     return AuthSettings(
         issuer_url=options.issuer or origin,
-        resource_server_url=None if options.no_metadata else f"{origin}/mcp",
+        resource_server_url=f"{origin}/mcp" if has_metadata else None,
         required_scopes=[SCOPE],
-        validate_token_resource=not options.no_metadata,
+        validate_token_resource=has_metadata,
         client_registration_options=ClientRegistrationOptions(
             enabled=True, valid_scopes=[SCOPE], default_scopes=[SCOPE]
         ),
@@ -78,7 +80,7 @@ def application(options: argparse.Namespace, origin: str) -> Any:
         return f"wrote {text}"
 
     metadata_url = f"{origin}/.well-known/oauth-protected-resource/mcp"
-    return Guard(server.streamable_http_app(), ask, metadata_url, options.dpop)
+    return Guard(server.streamable_http_app(), ask, metadata_url, options.dpop, options.bare)
 
 
 if __name__ == "__main__":
@@ -87,6 +89,7 @@ if __name__ == "__main__":
     parser.add_argument("--issuer")
     parser.add_argument("--introspect")
     parser.add_argument("--no-metadata", action="store_true")
+    parser.add_argument("--bare", action="store_true")
     parser.add_argument("--dpop", action="store_true")
     parser.add_argument("--access-seconds", type=int, default=3600)
     listener = socket.create_server(("127.0.0.1", 0), backlog=256)
