@@ -5,7 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from urllib.request import HTTPCookieProcessor, build_opener
+
+from auth.oauth_server import OAuthServer
 
 from mcp_sync.cli import demo_server
 
@@ -13,13 +18,25 @@ ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
 
 
-def run(script: str, *words: str, **environment: str) -> str:
+# Stands in for the browser of a user who agrees to everything.
+VISITOR = f"{sys.executable} -c 'import sys, urllib.request as r; r.urlopen(sys.argv[1]).read()' %s"
+
+
+def command(script: str, *words: str) -> list[str]:
+    return [sys.executable, "-W", "error", str(EXAMPLES / script), *words]
+
+
+def environment(**more: str) -> dict[str, str]:
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    return {**os.environ, "PYTHONPATH": path, **more}
+
+
+def run(script: str, *words: str, **more: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-W", "error", str(EXAMPLES / script), *words],
+        command(script, *words),
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        env={**os.environ, "PYTHONPATH": path, **environment},
+        env=environment(**more),
         encoding="utf-8",
         timeout=50,
     )
@@ -31,7 +48,25 @@ def test_every_example_is_run_here() -> None:
     tested = Path(__file__).read_text(encoding="utf-8")
 
     for script in EXAMPLES.glob("*.py"):
-        assert f'run("{script.name}"' in tested
+        assert f'run("{script.name}"' in tested or f'running("{script.name}"' in tested
+
+
+@contextmanager
+def running(script: str, *words: str) -> Iterator[str]:
+    """Have a script run that serves until it is ended; gives its first line."""
+    with subprocess.Popen(
+        command(script, *words),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=environment(),
+        encoding="utf-8",
+    ) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline()
+        finally:
+            process.kill()
 
 
 def test_stdio_progress() -> None:
@@ -79,3 +114,38 @@ def test_cancelling() -> None:
     server = demo_server.build()
     with server.serve_http() as endpoint:
         assert run("cancelling.py", endpoint.url).startswith(expected)
+
+
+def test_oauth_browser(tmp_path: Path) -> None:
+    path = str(tmp_path / "grants.json")
+    with OAuthServer() as server, demo_server.build().serve_http(intercept=server.protect) as endpoint:
+        tools = "Tools: add, countdown, greet, fail\n"
+        for before in ("none", "valid"):
+            out = run("oauth_browser.py", endpoint.url, path, BROWSER=VISITOR)
+            assert out == f"Before: {before}\n{tools}After: valid\n"
+        assert run("oauth_browser.py", endpoint.url, path, "--logout") == "Revoked: True\n"
+    assert server.asked["authorize"] == 1
+
+
+def test_oauth_service() -> None:
+    with OAuthServer() as server, demo_server.build().serve_http(intercept=server.protect) as endpoint:
+        server.clients["service"] = "s3cret"
+        server.resource_metadata = {"scopes_supported": ["tools"]}
+        out = run("oauth_service.py", endpoint.url, MCP_CLIENT_ID="service", MCP_CLIENT_SECRET="s3cret")
+    assert out == "Sum: 90\nScope: tools\n"
+    assert server.asked["client_credentials"] == 1
+
+
+def test_oauth_web() -> None:
+    with (
+        OAuthServer() as server,
+        demo_server.build().serve_http(intercept=server.protect) as endpoint,
+        running("oauth_web.py", endpoint.url, "0") as line,
+    ):
+        url = line.split()[-1]
+        for user in ("ada", "bob"):
+            browser = build_opener(HTTPCookieProcessor())
+            with browser.open(url.replace("ada", user), timeout=30) as page:
+                assert page.read().decode() == f"Tools for {user}: add, countdown, greet, fail\n"
+    assert server.asked["authorize"] == 2
+    assert server.asked["register"] == 1

@@ -22,6 +22,8 @@ REFRESH = "refresh"
 AUTHORIZE = "authorize"
 STEP_UP = "step up"
 
+_MOST_WHEN_LATE = 4  # tokens for one request, where they live shorter than it takes
+
 _TOO_LITTLE = "insufficient_scope"
 _NEEDS_NONCE = "use_dpop_nonce"
 
@@ -65,6 +67,8 @@ class Case:
         status: The HTTP status.
         challenge: What the server says, if it says anything.
         used: The token that the request was sent with, ``None`` for none.
+        is_late: Whether that token has expired by now: it may have been good when the request was sent, and
+            the refusal says nothing else then.
         held: The grant that the store holds now.
         is_valid: Whether that grant has not expired.
         tried: What has been tried for this request already.
@@ -78,6 +82,7 @@ class Case:
     status: int
     challenge: Optional[Challenge] = None
     used: Optional[str] = None
+    is_late: bool = False
     held: Optional[Grant] = None
     is_valid: bool = True
     tried: Collection[str] = ()
@@ -107,16 +112,22 @@ def decide(case: Case) -> Decision:
 def _about_token(case: Case) -> Decision:
     if case.error == _NEEDS_NONCE and case.brings_nonce and NONCE not in case.tried:
         return Step(NONCE)
+    tried = list(case.tried)
     # Twice may others be faster; a third time would have no end.
-    if case.is_newer_held and list(case.tried).count(RESEND) < 2 and AUTHORIZE not in case.tried:
+    if case.is_newer_held and tried.count(RESEND) < max(2, _most(case)) and AUTHORIZE not in tried:
         return Step(RESEND)
-    if case.held is not None and case.can_refresh and REFRESH not in case.tried and _is_first(case):
+    if case.held is not None and case.can_refresh and tried.count(REFRESH) < _most(case) and _is_first(case):
         return Step(REFRESH)
     if AUTHORIZE in case.tried or STEP_UP in case.tried:
         return GiveUp(AuthError(_refuses(case), url=public_url(case.server)))
     if not case.may_ask:
         return GiveUp(AuthorizationRequired(f"{public_url(case.server)} asks for a login; {_silent()}"))
     return Step(AUTHORIZE)
+
+
+def _most(case: Case) -> int:
+    """Return how often it makes sense to try with a new token."""
+    return _MOST_WHEN_LATE if case.is_late else 1
 
 
 def _is_first(case: Case) -> bool:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Optional
 
 from .._concurrency.deadline import Deadline
 from ..errors import CallTimeout, ConnectionLost
@@ -23,16 +23,14 @@ class Errand:
     Attributes:
         exchange: The same.
         deadline: When the request has to be done.
+        options: How the request itself is sent (``verify``, ``proxies``, ``cert``), as far as that is known:
+            what else is asked of the same server is sent likewise.
     """
 
-    def __init__(self, exchange: Any = None) -> None:
+    def __init__(self, exchange: Any = None, options: Optional[Mapping[str, Any]] = None) -> None:
         self.exchange = exchange
+        self.options = options or {}
         self.deadline: Deadline = exchange.deadline if exchange is not None else Deadline(None)
-
-    @classmethod
-    def of(cls, timeout: Any) -> Errand:
-        """Make one of what requests passes on as ``timeout``."""
-        return cls(timeout if hasattr(timeout, "deadline") else None)
 
     @contextmanager
     def aside(self) -> Iterator[None]:
@@ -75,12 +73,3 @@ class Errand:
                 return
             bound = deadline.remaining()
             time.sleep(min(left, _SLICE if bound is None else min(_SLICE, bound)))
-
-    def take(self, lock: Any, deadline: Deadline, doing: str) -> None:
-        """Take a lock that somebody may hold for long.
-
-        Raises:
-            CallTimeout, ConnectionLost: See `check`.
-        """
-        while not lock.acquire(timeout=_SLICE):
-            self.check(deadline, doing)

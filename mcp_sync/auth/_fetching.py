@@ -19,6 +19,7 @@ from ..transports._http.adapter.response import Answer as HeadAnswer
 from ..transports._http.errors import FOREIGN, translated
 from ..transports._http.exchange import Exchange
 from ..transports._http.reply import DirectReply
+from ..transports._http.target import origin
 from ._errand import Errand
 from ._guard import Guard
 from ._rules import is_loopback, is_secure, public_url
@@ -64,6 +65,7 @@ class Fetcher:
         *,
         errand: Optional[Errand] = None,
         guard: Optional[Guard] = None,
+        server: Any = None,
     ) -> T:
         """Run a conversation to its end and return its outcome.
 
@@ -71,13 +73,15 @@ class Fetcher:
             deadline: When all of it has to be done.
             errand: Whom it is done for; they may give up.
             guard: Says where requests may go; by default nowhere but to public addresses.
+            server: The origin of the MCP server: what is asked there is sent as the errand's request is.
 
         Raises:
             CallTimeout: It was not done in time.
             ConnectionLost: Whoever it was for has given up.
             MCPError: What the conversation raises.
         """
-        sending = _Sending(self, deadline, errand or Errand(), guard or Guard("", (), self.allow_private))
+        guard = guard or Guard("", (), self.allow_private)
+        sending = _Sending(self, deadline, errand or Errand(), guard, server)
         try:
             return _drive(conversation, sending)
         finally:
@@ -112,13 +116,18 @@ def _drive(conversation: Conversation[T], sending: _Sending) -> T:
     except StopIteration as stop:
         value: T = stop.value
         return value
+    finally:
+        fault = None  # A frame that knows its own error is a circle.
 
 
 class _Sending:
     """What one conversation sends."""
 
-    def __init__(self, fetcher: Fetcher, deadline: Deadline, errand: Errand, guard: Guard) -> None:
+    def __init__(
+        self, fetcher: Fetcher, deadline: Deadline, errand: Errand, guard: Guard, server: Any
+    ) -> None:
         self.adapter = BoundedAdapter()
+        self._server = server
         self._fetcher = fetcher
         self._deadline = deadline
         self._errand = errand
@@ -148,7 +157,7 @@ class _Sending:
         if not is_secure(url) and not (url.startswith("http://") and self._guard.trusts(url)):
             raise _fault(step, url, "that is not https")
         request = _prepared(step, url)
-        options = self._fetcher.options(url)
+        options = self._options(url)
         exchange = _Bound(self._deadline, self._errand, self._guard)
         self._check_name(step, url, exchange, options.get("proxies"))
         try:
@@ -161,6 +170,14 @@ class _Sending:
             if isinstance(error, (CallTimeout, AuthError)):
                 raise
             raise _fault(step, url, str(error)) from error
+
+    def _options(self, url: str) -> dict[str, Any]:
+        """Return how a request is sent: to the MCP server as the user's own request is."""
+        options = self._fetcher.options(url)
+        if origin(url) == self._server:
+            own = self._errand.options
+            options.update({name: own[name] for name in ("verify", "cert", "proxies") if name in own})
+        return options
 
     def _check_time(self, step: Fetch, url: str) -> None:
         """Raise if the conversation has no time left, or whoever it is for has none."""

@@ -315,6 +315,7 @@ class _Attempt:
                 response.status_code,
                 challenge,
                 used=current.grant.access_token if current is not None else None,
+                is_late=current is not None and not current.is_valid,
                 held=held.grant if held is not None else None,
                 is_valid=held is not None and held.is_valid,
                 tried=self._tried,

@@ -76,6 +76,21 @@ HELD = grant(refresh_token="r", requested="read", scope="read")
             Step(AUTHORIZE),
         ),
         (
+            "the refreshed token has expired on the way",
+            case(used="t", held=HELD, can_refresh=True, tried=[REFRESH] * 3, is_late=True),
+            Step(REFRESH),
+        ),
+        (
+            "the token of the others has expired on the way",
+            case(used="old", held=HELD, can_refresh=True, tried=[RESEND] * 3, is_late=True),
+            Step(RESEND),
+        ),
+        (
+            "every token expires on the way",
+            case(used="t", held=HELD, can_refresh=True, tried=[REFRESH] * 4, is_late=True),
+            Step(AUTHORIZE),
+        ),
+        (
             "a proof needs a nonce",
             case(
                 used="t",

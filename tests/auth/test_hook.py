@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -12,8 +13,9 @@ from typing import Any
 
 import pytest
 import requests
+import trustme
 
-from mcp_sync import Client, LegacySSE, WebSocket
+from mcp_sync import Client, LegacySSE, StreamableHTTP, Timeouts, WebSocket
 from mcp_sync.auth import LoopbackBrowser, MemoryStore, OAuth
 from mcp_sync.auth import _access as access_module
 from mcp_sync.auth import _current as current_module
@@ -206,8 +208,6 @@ def test_nobody_is_asked_at_the_end_of_a_session(server) -> None:
 
 
 def test_a_login_may_take_longer_than_an_opening(server, endpoint) -> None:
-    from mcp_sync import Timeouts
-
     def slow(url: str) -> bool:
         time.sleep(0.6)
         return visit(url)
@@ -216,6 +216,40 @@ def test_a_login_may_take_longer_than_an_opening(server, endpoint) -> None:
     with Client(endpoint.url, auth=auth, timeouts=Timeouts(open=0.5, probe=0.2, silence=0.3)) as client:
         assert client.protocol_version == "2026-07-28"
         assert call(client) == {"sum": 3}
+
+
+@pytest.mark.parametrize("served", ["serve_sse", "serve_websocket"])
+def test_a_login_may_take_longer_than_the_opening_of_the_other_transports(server, served) -> None:
+    def slow(url: str) -> bool:
+        time.sleep(0.6)
+        return visit(url)
+
+    auth = OAuth(interaction=LoopbackBrowser(open=slow, timeout=20))
+    fake = FakeServer(tools={"add": lambda a, b: {"sum": a + b}}, versions="legacy")
+    with getattr(fake, served)(intercept=server.protect) as endpoint:
+        kind = LegacySSE if served == "serve_sse" else WebSocket
+        server.resource = "http" + endpoint.url[endpoint.url.index(":") :]
+        bounds = Timeouts(open=0.5, connect=0.4)
+        with Client(kind(endpoint.url, auth=auth), timeouts=bounds) as client:
+            assert client.call_tool("add", {"a": 1, "b": 2}).structured_content == {"sum": 3}
+
+
+def test_a_login_that_outlasts_a_caller_serves_the_next_one(server, endpoint) -> None:
+    agreed = threading.Event()
+
+    def slow(url: str) -> bool:
+        agreed.wait(10)
+        return visit(url)
+
+    client = Client(endpoint.url, auth=OAuth(interaction=LoopbackBrowser(open=slow, timeout=20)))
+    try:
+        with pytest.raises(CallTimeout):
+            call(client, timeout=0.3)
+        agreed.set()
+        assert call(client) == {"sum": 3}
+    finally:
+        client.close()
+    assert server.asked["authorize"] == 1
 
 
 def test_a_timeout_of_the_caller_ends_the_wait_for_the_user(server, endpoint) -> None:
@@ -470,6 +504,46 @@ def test_it_works_in_a_session_and_leaves_a_history(server, endpoint) -> None:
     assert [each.status_code for each in response.history] == [401]
     assert response.request.headers["Authorization"].startswith("Bearer access-")
     assert post(endpoint.url, auth).history == []
+
+
+def test_it_works_in_a_client_with_a_session_of_the_user(server, endpoint) -> None:
+    with requests.Session() as session:
+        session.trust_env = False
+        with Client(endpoint.url, session=session, auth=oauth()) as client:
+            assert call(client) == {"sum": 3}
+            server.expire_all()
+            assert call(client) == {"sum": 3}
+        assert session.auth is None
+        assert "Authorization" not in session.headers
+    assert server.asked["refresh_token"] == 1
+
+
+def test_the_time_of_a_call_counts_in_a_session_of_the_user_too(server, endpoint) -> None:
+    release = threading.Event()
+    with requests.Session() as session:
+        session.trust_env = False
+        with Client(endpoint.url, session=session, auth=oauth()) as client:
+            call(client)
+            server.expire_all()
+            server.on_token = lambda form: release.wait(10) and None
+            try:
+                with pytest.raises(CallTimeout):
+                    call(client, timeout=0.3)
+            finally:
+                release.set()
+
+
+def test_the_metadata_of_a_server_are_asked_for_as_the_server_itself_is(server) -> None:
+    authority = trustme.CA()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    with authority.cert_pem.tempfile() as bundle, protected(server, ssl_context=context) as endpoint:
+        server.resource = endpoint.url
+        target = StreamableHTTP(endpoint.url, auth=oauth(), verify=bundle)
+        with Client(target) as client:
+            assert call(client) == {"sum": 3}
+        with pytest.raises(Exception, match="certificate"), Client(endpoint.url, auth=oauth()) as client:
+            call(client)
 
 
 def test_a_file_is_sent_again_from_where_it_began(server, endpoint) -> None:

@@ -121,3 +121,61 @@ def test_many_threads_can_hold_and_release_it(monkeypatch, tiny_switches):
     for thread in threads:
         thread.join(10)
     assert deadline._holds == 0
+
+
+def test_a_pausable_end_stands_still_while_it_is_held(clock):
+    deadline = Deadline(10, pausable=True)
+    clock.now += 4
+    deadline.hold()
+    clock.now += 100
+    assert deadline.remaining() == 6
+    deadline.release()
+    clock.now += 1
+    assert deadline.remaining() == 5
+
+
+def test_any_other_end_goes_on_while_it_is_held(clock):
+    deadline = Deadline(10)
+    deadline.hold()
+    clock.now += 4
+    assert deadline.remaining() == 6
+    deadline.release()
+    assert deadline.remaining() == 6
+
+
+def test_two_holds_at_a_time_count_once(clock):
+    deadline = Deadline(10, pausable=True)
+    deadline.hold()
+    clock.now += 1
+    deadline.hold()
+    clock.now += 1
+    deadline.release()
+    clock.now += 1
+    assert deadline.remaining() == 10
+    deadline.release()
+    assert deadline.remaining() == 10
+
+
+def test_what_holds_a_part_of_a_pausable_deadline_holds_the_whole(clock):
+    whole = Deadline(10, pausable=True)
+    part = whole.within(2)
+    part.hold()
+    clock.now += 100
+    assert (part.remaining(), whole.remaining()) == (2, 10)
+    part.release()
+    assert (part.remaining(), whole.remaining()) == (2, 10)
+
+
+def test_a_part_of_any_other_deadline_stands_by_itself(clock):
+    whole = Deadline(10)
+    part = whole.within(2)
+    part.hold()
+    clock.now += 1
+    part.release()
+    assert (part.remaining(), whole.remaining()) == (1, 9)
+
+
+def test_work_beside_a_pausable_deadline_has_its_own_time(clock):
+    assert Deadline(2, pausable=True).beside(30).remaining() == 30
+    assert Deadline(2).beside(30).remaining() == 2
+    assert Deadline(None).beside(30).remaining() == 30
