@@ -44,9 +44,12 @@ def raise_translated(error: Exception, exchange: Exchange, doing: str, peer: str
         MCPError: The library's word for it.
     """
     fault = translated(error, exchange, doing, peer)
-    if fault is error:
-        raise error
-    raise fault from error
+    try:
+        if fault is error:
+            raise error
+        raise fault from error
+    finally:
+        del error, fault  # A frame that knows its own error is a circle, and keeps connections alive.
 
 
 def translated(error: Exception, exchange: Exchange, doing: str, peer: str) -> Exception:

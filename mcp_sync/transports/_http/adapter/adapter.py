@@ -100,9 +100,12 @@ class BoundedAdapter(HTTPAdapter):
             answer = self._send(request, exchange, self._route(request, verify, cert, proxies))
         except (OSError, http.client.HTTPException, HTTPError, CertificateError) as error:
             fault = _translated(error, exchange, request)
-            if fault is error:
-                raise
-            raise fault from error
+            try:
+                if fault is error:
+                    raise
+                raise fault from error
+            finally:
+                del fault  # A frame that knows its own error is a circle, and keeps connections alive.
         if not stream:
             answer.content  # noqa: B018
         return answer
