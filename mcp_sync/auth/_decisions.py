@@ -1,7 +1,8 @@
 """What to do about a refusal of the MCP server: a pure decision about plain values.
 
 It is taken anew after each try. Every try leaves its mark in `Case.tried`, and none is made twice, so that a
-server which refuses everything costs one refresh, one login and one step-up, and then an error.
+server which refuses everything costs one refresh, one login and one step-up, and then an error. Only a token
+that has expired on its way to the server may be replaced a few times.
 """
 
 from __future__ import annotations
@@ -22,8 +23,7 @@ REFRESH = "refresh"
 AUTHORIZE = "authorize"
 STEP_UP = "step up"
 
-_MOST_WHEN_LATE = 4  # tokens for one request, where they live shorter than it takes
-
+_MOST_WHEN_LATE = 4  # tokens for one request, where each has expired before the refusal came
 _TOO_LITTLE = "insufficient_scope"
 _NEEDS_NONCE = "use_dpop_nonce"
 

@@ -18,7 +18,7 @@ from auth.store_worker import open_store
 from mcp_sync import Client
 from mcp_sync.auth import OAuth
 
-PAUSE = 0.2  # seconds between two calls of a thread, at most
+PAUSE = 1.0  # seconds between two calls of a thread, at most
 
 
 def run(client: Client, seconds: float, threads: int) -> dict[str, Any]:

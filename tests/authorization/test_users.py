@@ -205,6 +205,19 @@ def test_logout_has_the_server_take_back_what_it_gave(world: World, robot: Robot
     assert len(robot.urls) == 1
 
 
+def test_the_next_login_is_at_the_same_port_and_takes_no_other_registration(
+    world: World, robot: Robot
+) -> None:
+    oauth = by_robot(robot)
+    with Client(world.protected["sdk2", "authlib"].url, auth=oauth) as client:
+        for _ in range(3):
+            assert echo(client) == "hello"
+            oauth.logout()
+    assert len({query(url)["redirect_uri"] for url in robot.urls}) == 1
+    counters = world.authlib.counters
+    assert (counters["registrations"], counters["consents"]) == (1, 3)
+
+
 def test_a_client_that_the_server_has_forgotten_registers_anew(world: World, robot: Robot) -> None:
     url = world.protected["sdk2", "authlib"].url
     oauth = by_robot(robot)
