@@ -33,6 +33,17 @@ def check_instance(name: str, value: Any, kind: type) -> None:
         raise UsageError(f"{name} must be a {kind.__name__}, not {type(value).__name__}")
 
 
+def as_uri(value: Any) -> str:
+    """Return a URI as a string; URL objects of other libraries are written out as they are.
+
+    Raises:
+        UsageError: It is nothing of that kind.
+    """
+    if not isinstance(value, str) and not hasattr(value, "scheme"):
+        raise UsageError(f"a URI must be a string, not {type(value).__name__}")
+    return str(value)
+
+
 def check_callback(name: str, value: Any) -> None:
     """Refuse what cannot be called like a plain function; ``None`` is fine.
 

@@ -109,7 +109,7 @@ class Client(ClientSession):
         """Open the connection now instead of on first use. Idempotent; returns the client.
 
         Args:
-            timeout: Seconds; default ``Timeouts.open``.
+            timeout: Seconds; default: that of the client, and at most ``Timeouts.open``.
 
         Raises:
             ConnectFailed: Nobody there.

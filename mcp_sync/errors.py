@@ -67,6 +67,14 @@ def another(error: E) -> E:
     return twin
 
 
+def unsent(error: E) -> E:
+    """Return a copy of an error for a call whose own request was not sent because of it."""
+    twin = another(error)
+    if hasattr(twin, "request_sent"):
+        twin.request_sent = False
+    return twin
+
+
 class UsageError(MCPError):
     """The library was used wrongly: a target, an argument or an order of calls that cannot work."""
 

@@ -195,9 +195,9 @@ class ClientSession(Verbs):
         return types.DiscoverResult.model_validate(connection.era.server)
 
     def _open(self, negotiation: Optional[Callable[[], Negotiation]], timeout: TimeoutArgument) -> Connection:
+        bound = self._timeout if timeout is UNSET else timeout
         # Without a bound of the caller's, that of the opening itself ends the wait: it knows the reason.
-        bound = None if timeout is UNSET else timeout
-        return self._engine.open(deadline_of(bound), negotiation)
+        return self._engine.open(deadline_of(None if bound is UNSET else bound), negotiation)
 
     def close(self, timeout: Optional[float] = None) -> None:
         """Close the session. Idempotent, from any thread, also from a callback; never raises.

@@ -9,7 +9,7 @@ from typing import Any, Callable, Optional, TypeVar, Union
 from pydantic import BaseModel
 
 from . import types
-from ._arguments import as_dict, check_callback, check_instance, check_level
+from ._arguments import as_dict, as_uri, check_callback, check_instance, check_level
 from ._concurrency.cancel import CancelToken
 from ._concurrency.deadline import Deadline
 from ._engine.connection import NO_OPTIONS, CallOptions, Connection
@@ -232,7 +232,7 @@ class Verbs:
             ResourceNotFound, InvalidParams: No such resource (older servers, 2026-07-28).
         """
         options = _options(meta, cancel, headers, progress_callback)
-        params = {"uri": str(uri)}
+        params = {"uri": as_uri(uri)}
         return self._call(methods.READ_RESOURCE, params, types.ReadResourceResult, options, timeout)
 
     def subscribe_resource(
@@ -248,8 +248,8 @@ class Verbs:
         A `Client` that has to open another session subscribes there again.
         """
         options = _options(meta, cancel)
-        result = self._call(methods.SUBSCRIBE, {"uri": str(uri)}, types.EmptyResult, options, timeout)
-        self._engine.plan.subscriptions.add(str(uri))
+        result = self._call(methods.SUBSCRIBE, {"uri": as_uri(uri)}, types.EmptyResult, options, timeout)
+        self._engine.plan.subscriptions.add(as_uri(uri))
         return result
 
     def unsubscribe_resource(
@@ -262,8 +262,8 @@ class Verbs:
     ) -> types.EmptyResult:
         """End what `subscribe_resource` began (up to 2025-11-25)."""
         options = _options(meta, cancel)
-        self._engine.plan.subscriptions.discard(str(uri))
-        return self._call(methods.UNSUBSCRIBE, {"uri": str(uri)}, types.EmptyResult, options, timeout)
+        self._engine.plan.subscriptions.discard(as_uri(uri))
+        return self._call(methods.UNSUBSCRIBE, {"uri": as_uri(uri)}, types.EmptyResult, options, timeout)
 
     # --- prompts and completion -----------------------------------------------------------------------
 
@@ -404,6 +404,7 @@ class Verbs:
             headers: HTTP headers of this request alone.
         """
         options = _options(meta, cancel, headers, progress_callback)
+        check_instance("the method", method, str)
         spec = methods.spec_of(method)
         deadline = self._deadline(timeout)
         if not (result_type is dict or callable(getattr(result_type, "model_validate", None))):

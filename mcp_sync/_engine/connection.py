@@ -138,6 +138,8 @@ class Connection:
         headers = _NOTHING
         if self.channel.is_http:
             headers = {**options.headers, **era.headers(spec.method, params)}
+        elif options.headers:
+            raise UsageError(f"{spec.method}: headers= needs HTTP, where each request has its own")
         frame = Frame(self.encode(spec.method, params, call.id), spec.method, headers)
         if options.resumption_token or options.on_resumption_token is not None:
             frame = self._resumable(frame, call, era, options)

@@ -31,6 +31,8 @@ from .._protocol.negotiation import AUTO, Negotiation, negotiate, take_up
 from .._protocol.recovery import Again, after_failure
 from .._protocol.versions import MODERN_VERSIONS, best_common
 from ..errors import (
+    CallCancelled,
+    CallTimeout,
     ClientClosed,
     ConnectFailed,
     Forked,
@@ -41,7 +43,7 @@ from ..errors import (
     TransportError,
     UnsupportedProtocolVersion,
     UsageError,
-    another,
+    unsent,
 )
 from ..transports._base import Channel, Settings, Target
 from ..types._lenient import first_problem
@@ -154,7 +156,7 @@ class Engine:
         if connection is None:
             raise UsageError("the session is not open yet: call initialize() or discover() first")
         if connection.error is not None:
-            raise another(connection.error)
+            raise unsent(connection.error)
 
     def open(
         self,
@@ -367,6 +369,23 @@ class Engine:
         """Make a call and return its result as it came, input rounds done."""
         connection = self.connection(deadline, options.cancel)
         kind, result = self._exchange(connection, spec, params, options, deadline)
+        if kind != INPUT_REQUIRED:
+            return result
+        try:
+            return self._go_rounds(spec, params, options, deadline, result)
+        except (TransportError, CallTimeout, CallCancelled) as error:
+            error.request_sent = True  # Whatever became of the last round, the first one was answered.
+            raise
+
+    def _go_rounds(
+        self,
+        spec: MethodSpec,
+        params: dict[str, Any],
+        options: CallOptions,
+        deadline: Deadline,
+        result: dict[str, Any],
+    ) -> dict[str, Any]:
+        kind = INPUT_REQUIRED
         rounds = 0
         while kind == INPUT_REQUIRED:
             rounds += 1
@@ -421,7 +440,8 @@ class Engine:
             spec,
             self.plan.settings.retry,
             deadline.remaining(),
-            reopens=self.plan.reopen,
+            # A session that was to be taken up is gone for good.
+            reopens=self.plan.reopen and not self.takes_up,
             shared=connection.channel.duplex,
             chance=random.random(),
         )

@@ -27,7 +27,7 @@ from .._protocol.negotiation import (
 )
 from .._protocol.recovery import after_failure
 from .._protocol.versions import TRAITS
-from ..errors import CallTimeout, ConnectFailed, ConnectionLost, HTTPStatusError, MCPError, another
+from ..errors import CallTimeout, ConnectFailed, ConnectionLost, HTTPStatusError, MCPError, unsent
 from ..options import Retry, Timeouts
 from .connection import NO_OPTIONS, Connection
 
@@ -271,7 +271,7 @@ class Opener:
 
     def _too_late(self) -> CallTimeout:
         bound = self._deadline.timeout
-        text = f"{self.connection.channel.peer} was not ready within {bound or 0:g} s"
+        text = f"{self.connection.channel.peer} was not ready within {bound or 0:g} s (Timeouts.open)"
         if self.connection.rubbish:
             text += "; it sent what is no message: " + ", ".join(map(repr, self.connection.rubbish))
         return CallTimeout(text, timeout=bound, request_sent=False)
@@ -332,6 +332,6 @@ class Opening:
             turn.forget_outcome()
             deadline.release()
         if self._error is not None:
-            raise another(self._error)
+            raise unsent(self._error)
         assert self._connection is not None
         return self._connection

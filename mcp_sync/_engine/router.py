@@ -15,7 +15,7 @@ from ..errors import RemoteError, UsageError
 from ..handlers import Callbacks
 from .answers import Answers
 
-logger = logging.getLogger("mcp_sync.session")
+callback_logger = logging.getLogger("mcp_sync.callbacks")
 
 Respond = Callable[[dict[str, Any]], None]
 
@@ -99,7 +99,7 @@ class Router:
         except RemoteError as refusal:
             response = error_response(request_id, refusal.code, refusal.message, refusal.data)
         except BaseException:  # SystemExit too: the server waits, and this thread has more to do.
-            logger.exception("The callback for %s failed", message.get("method"))
+            callback_logger.exception("The callback for %s failed", message.get("method"))
             response = error_response(request_id, -32603, "Internal error")
         finally:
             _release(calls)

@@ -21,6 +21,7 @@ _TOO_MANY = 429
 _UNAVAILABLE = 503
 # What passes, and hurts nobody where the request changes nothing.
 _PASSING = (_TOO_MANY, 502, _UNAVAILABLE, 504)
+_TURNED_AWAY = (401, 404, 405, 406, 407, 411, 413, 414, 415, 421, 426, _TOO_MANY, 431)
 # Refusals of a resumption after which another attempt may still succeed.
 _NOT_YET = (408, 425, _TOO_MANY)
 
@@ -105,6 +106,18 @@ def resume_delay(failures: int, asked: Optional[int], retry: Retry) -> Optional[
 def ends_resumption(status: int) -> bool:
     """Whether it is of no use to ask again for a stream that was refused with this HTTP status."""
     return 400 <= status < 500 and status not in _NOT_YET
+
+
+def may_have_acted(status: int, retry_after: Optional[float]) -> bool:
+    """Whether a server that answered a request with this failure may have acted on it all the same.
+
+    It has not where the status says that the request was turned away before anybody looked at what it asks
+    for: a redirect, credentials that are missing, a wrong path, method, size or type, too many requests, and
+    a server that has no time but says when it will. Any other failure may have come up halfway.
+    """
+    if status == _UNAVAILABLE:
+        return retry_after is None
+    return not (300 <= status < 400 or status in _TURNED_AWAY)
 
 
 def means_lost_session(status: int, in_session: Optional[bool], is_addressed: bool = False) -> bool:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Optional
 
 from mcp_sync.types._base import WireModel
 from mcp_sync.types._lenient import Entries, Kept, Lenient
-from mcp_sync.types.content import ContentBlock
+from mcp_sync.types.content import ContentBlock, TextContent
 from mcp_sync.types.messages import CacheableResult, Notification, NotificationParams, PaginatedResult, Result
 from mcp_sync.types.metadata import BaseMetadata, Icons
 from mcp_sync.types.scalars import Role
@@ -52,6 +52,11 @@ class GetPromptResult(Result):
 
     description: Lenient[str] = None
     messages: list[PromptMessage]
+
+    @property
+    def text(self) -> str:
+        """The text of all textual messages, joined by line breaks."""
+        return "\n".join(each.content.text for each in self.messages if isinstance(each.content, TextContent))
 
 
 class ListPromptsResult(PaginatedResult, CacheableResult):

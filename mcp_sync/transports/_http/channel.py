@@ -46,6 +46,7 @@ class HTTPChannel:
     def __init__(self, target: StreamableHTTP, settings: Settings) -> None:
         self._endpoint = Endpoint(target)
         self.peer = self._endpoint.peer
+        self._terminates = target.terminate_on_close
         self._settings = settings
         self._connect = settings.timeouts.connect
         self._stream: Optional[GetStream] = None
@@ -153,7 +154,7 @@ class HTTPChannel:
             return
         self._stop()
         try:
-            if self._endpoint.in_session:
+            if self._endpoint.in_session and self._terminates:
                 self._endpoint.delete(deadline.within(_DELETE_SECONDS))
         except Exception as error:
             logger.debug("The session of %s could not be ended: %s", self.peer, type(error).__name__)

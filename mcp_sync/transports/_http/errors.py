@@ -15,6 +15,7 @@ import requests
 from urllib3.connection import CertificateError  # type: ignore[attr-defined]
 from urllib3.exceptions import HTTPError, NewConnectionError, ProxyError
 
+from ..._protocol.recovery import may_have_acted
 from ...errors import CallTimeout, ConnectFailed, ConnectionLost, HTTPStatusError, MCPError, UsageError
 from .exchange import Exchange
 from .target import public_url
@@ -75,7 +76,8 @@ def translated(error: Exception, exchange: Exchange, doing: str, peer: str) -> E
     cause = _described(error)
     if not exchange.sent or (exchange.session and any(isinstance(e, _CONNECTING) for e in _chain(error))):
         exchange.unmark_sent()
-        return ConnectFailed(f"{doing}: no connection to {peer}: {cause}", request_sent=False)
+        way = f" through the proxy {exchange.proxy}" if exchange.proxy else ""
+        return ConnectFailed(f"{doing}: no connection to {peer}{way}: {cause}", request_sent=False)
     return ConnectionLost(f"{doing}: the connection to {peer} broke: {cause}", request_sent=True)
 
 
@@ -130,6 +132,7 @@ def status_error(
     where = public_url(url)
     text = why or _one_line(body)
     wait = retry_after(headers.get("retry-after"))
+    hint = hint or (f"it asks to come back in {wait:g} s" if wait is not None else "")
     return HTTPStatusError(
         f"{doing}: {where} answered {status}{': ' + text if text else ''}{f' ({hint})' if hint else ''}",
         status=status,
@@ -137,8 +140,7 @@ def status_error(
         body_excerpt=body[:EXCERPT_LENGTH],
         retry_after=wait,
         url=where,
-        # Whoever has no time, and says when there will be some, has not let the request in.
-        request_sent=not (status == 429 or (status == 503 and wait is not None)),
+        request_sent=may_have_acted(status, wait),
     )
 
 

@@ -31,9 +31,10 @@ class Exchange:
         session: Whether it goes through a session of the user, which tells nothing of what was sent.
         resumes: Whether the call's request has been sent before, and the rest of its answer is asked for.
         aborted: Whether `abort` was called.
+        proxy: The proxy that it goes through, without credentials; empty for none.
     """
 
-    __slots__ = ("_sockets", "aborted", "call", "connect", "deadline", "resumes", "sent", "session")
+    __slots__ = ("_sockets", "aborted", "call", "connect", "deadline", "proxy", "resumes", "sent", "session")
 
     def __init__(
         self, deadline: Deadline, connect: Optional[float] = None, call: Optional[PendingCall] = None
@@ -45,6 +46,7 @@ class Exchange:
         self.session = False
         self.resumes = False
         self.aborted = False
+        self.proxy = ""
         # The sockets in use. Whoever takes one out decides: its owner, who gives it back to the pool, or
         # `abort`, which shuts it down. Single operations of a list are atomic, so that a connection which
         # was given back is never hit by a late abort.

@@ -102,7 +102,8 @@ class Resumption:
     def _attempt(self, call: PendingCall, exchange: Exchange, last_id: str) -> Optional[Ended]:
         with closing(self._endpoint.get(last_id, exchange)) as reply:
             if not is_event_stream(reply):
-                self._reader.reject(reply, exchange, call.method)
+                in_session = self._endpoint.in_session if call.resumes else None
+                self._reader.reject(reply, exchange, call.method, in_session)
             return self._reader.events(reply, exchange, call)
 
 

@@ -34,7 +34,8 @@ class HTTPTarget:
         check_url(self.url, ("http", "https"))
         object.__setattr__(self, "headers", checked_headers(self.headers))
         if self.auth is not None and not callable(self.auth) and not _is_pair(self.auth):
-            raise UsageError(f"auth must be an AuthBase or a pair of strings, not {type(self.auth).__name__}")
+            kind = type(self.auth).__name__
+            raise UsageError(f"auth must be an AuthBase, a function, or a pair of strings, not {kind}")
         if self.session is not None and not callable(getattr(self.session, "request", None)):
             raise UsageError(f"session must be a requests.Session, not {type(self.session).__name__}")
         if self.session is not None and _sends_again(self.session, self.url):
@@ -78,12 +79,15 @@ class StreamableHTTP(HTTPTarget):
         cert: As in requests: the path of a client certificate, or a pair of certificate and key.
         proxies: As in requests.
         session_id: Take up this session of the server (revisions up to 2025-11-25).
+        terminate_on_close: Whether the end of the client ends its session on the server (those revisions).
+            ``False`` leaves it for another client to take up.
 
     Raises:
         UsageError: Something of it cannot work.
     """
 
     session_id: Optional[str] = None
+    terminate_on_close: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

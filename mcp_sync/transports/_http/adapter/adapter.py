@@ -23,7 +23,7 @@ from urllib3.util.proxy import connection_requires_http_tunnel
 
 from ...._concurrency.fork import hold_off
 from ..exchange import Exchange
-from ..target import DEFAULT_PORTS
+from ..target import DEFAULT_PORTS, public_url
 from .pool import POOL_CLASSES, BoundedPool, Tunnel
 from .response import Answer, Headers
 from .timed_socket import NothingSent
@@ -48,6 +48,7 @@ class _Route(NamedTuple):
     start: str
     host: str
     proxy_headers: tuple[tuple[str, str], ...]
+    proxy: str
 
 
 class BoundedAdapter(HTTPAdapter):
@@ -97,7 +98,9 @@ class BoundedAdapter(HTTPAdapter):
         exchange = Exchange.of(timeout)
         exchange.sent = False
         try:
-            answer = self._send(request, exchange, self._route(request, verify, cert, proxies))
+            route = self._route(request, verify, cert, proxies)
+            exchange.proxy = route.proxy
+            answer = self._send(request, exchange, route)
         except (OSError, http.client.HTTPException, HTTPError, CertificateError) as error:
             fault = _translated(error, exchange, request)
             try:
@@ -160,6 +163,7 @@ class BoundedAdapter(HTTPAdapter):
             start=f"{where} HTTP/1.1",
             host=_host(request.url or ""),
             proxy_headers=tuple((pool.proxy_headers or {}).items()) if forwards else (),
+            proxy=public_url(select_proxy(request.url or "", proxies) or ""),
         )
 
     def close(self) -> None:
