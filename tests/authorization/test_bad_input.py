@@ -286,6 +286,38 @@ def test_a_full_disk_during_a_refresh_costs_no_grant(
     assert counters["consents"] == 1
 
 
+class SuddenlyFull(MemoryStore):
+    """A store whose disk is full once something new is to be written, and not a moment before."""
+
+    is_full = False
+
+    def put(self, key: Any, value: Any, expected: str | None) -> bool:
+        """See `Store.put`."""
+        held = self.get(key)
+        if self.is_full and (held is None or value != held.value):
+            raise AuthError("the disk is full")
+        return super().put(key, value, expected)
+
+
+def test_a_disk_that_is_full_when_the_new_token_has_come_costs_no_grant(world: World, robot: Robot) -> None:
+    store = SuddenlyFull()
+    url = logged_in(world, robot, store)
+    with Client(url, auth=silent(store)) as client:
+        assert echo(client) == "hello"
+        store.is_full = True
+        for _ in range(2):
+            world.authlib.tell(expire=True)
+            with pytest.raises(AuthError, match="the disk is full"):
+                echo(client)
+        store.is_full = False
+        assert echo(client) == "hello"
+    with Client(url, auth=silent(store)) as client:
+        assert echo(client) == "hello"
+    counters = world.authlib.counters
+    assert "reuses" not in counters, counters
+    assert counters["consents"] == 1
+
+
 @pytest.mark.parametrize("damage", [b"", b"\x00" * 100, b"{", b"[]"])
 def test_a_store_that_cannot_be_read_is_left_alone(
     world: World, robot: Robot, damage: bytes, tmp_path: Path
