@@ -66,7 +66,7 @@ def make_server() -> FakeServer:
 def test_every_example_runs_and_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The user who is asked to log in agrees to everything.
     namespace: dict[str, Any] = {"__name__": "readme", "the_user_logs_in_at": agree}
-    monkeypatch.chdir(tmp_path)
+    files = {f'"{name}"': repr(str(tmp_path / name)) for name in ("grants.json", "grants.sqlite")}
     monkeypatch.setattr(webbrowser, "open", visit)
     monkeypatch.setenv("MCP_TOKEN", "a-token")
     with OAuthServer() as server, make_server().serve_http() as endpoint:
@@ -74,17 +74,17 @@ def test_every_example_runs_and_prints_what_it_says(tmp_path: Path, monkeypatch:
         server.tokens["a-token"] = ""
         with make_server().serve_http(intercept=server.protect) as secure:
             for block in blocks("python"):
-                run(block, {URL: endpoint.url, SECURE_URL: secure.url}, namespace)
+                run(block, {URL: endpoint.url, SECURE_URL: secure.url, **files}, namespace)
         for value in namespace.values():
             if isinstance(value, Client):
                 value.close()
 
 
-def run(block: Block, urls: dict[str, str], namespace: dict[str, Any]) -> None:
+def run(block: Block, names: dict[str, str], namespace: dict[str, Any]) -> None:
     # With the lines where they are in the README, a failure names the right one.
     source = "\n" * block.line + block.code
-    for shown, url in urls.items():
-        source = source.replace(shown, url)
+    for shown, real in names.items():
+        source = source.replace(shown, real)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(compile(source, str(README), "exec", dont_inherit=True), namespace)
