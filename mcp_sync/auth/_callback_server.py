@@ -62,17 +62,17 @@ def listen(host: str, ports: Iterable[int]) -> list[socket.socket]:
         AuthError: None of them is free.
     """
     addresses = ["127.0.0.1", "::1"] if host == "localhost" else [host]
-    fault: Optional[OSError] = None
+    # Not the error itself: its frames would keep all that the callers have.
+    why = "no ports were given"
     for port in ports:
         for _ in range(_ATTEMPTS if port == 0 else 1):
             try:
                 return _listen_at(addresses, port)
             except OSError as error:
-                fault = error
+                why = error.strerror or str(error)
                 if error.errno != errno.EADDRINUSE:
                     break
-    why = fault.strerror if fault is not None else "no ports were given"
-    raise AuthError(f"no port of {host} can be listened at: {why}") from fault
+    raise AuthError(f"no port of {host} can be listened at: {why}")
 
 
 def _listen_at(addresses: list[str], port: int) -> list[socket.socket]:
