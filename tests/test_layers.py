@@ -55,8 +55,11 @@ def layer_of(parts: tuple[str, ...]) -> int:
     return LAYERS[parts[0] if parts else ""]
 
 
-def imports(path: Path) -> Iterator[tuple[str, int]]:
-    """Give every module that a module imports, whether at once or later, but not for type checkers alone."""
+def imports(path: Path, later: bool = True) -> Iterator[tuple[str, int]]:
+    """Give every module that a module imports, but not for type checkers alone.
+
+    With ``later`` also those that its functions import.
+    """
     package = ("mcp_sync", *name_of(path))
     if path.name != "__init__.py":
         package = package[:-1]
@@ -75,7 +78,8 @@ def imports(path: Path) -> Iterator[tuple[str, int]]:
             for alias in node.names:
                 # ``from . import types``: the name may be a module.
                 yield f"{module}.{alias.name}", node.lineno
-        waiting.extend(ast.iter_child_nodes(node))
+        if later or not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            waiting.extend(ast.iter_child_nodes(node))
 
 
 def below(name: str) -> tuple[str, ...]:
@@ -106,6 +110,20 @@ def test_a_module_has_a_layer_and_imports_only_from_its_own_and_those_below(path
         if layer_of(parts) > own and name != "mcp_sync.__version__":
             wrong.append(f"line {line}: {name} (layer {layer_of(parts)} from {own})")
     assert not wrong
+
+
+def test_there_is_no_circle_of_imports():
+    graph = {
+        name_of(path): {
+            below(name) for name, _ in imports(path, later=False) if name.split(".")[0] == "mcp_sync"
+        }
+        for path in MODULES
+    }
+    while graph:
+        free = [module for module, needed in graph.items() if not (needed - {module}) & graph.keys()]
+        assert free, f"each of these imports another of them: {sorted(graph)}"
+        for module in free:
+            del graph[module]
 
 
 @pytest.mark.parametrize("path", MODULES, ids=ids)

@@ -134,32 +134,6 @@ def test_importing_everything_starts_no_thread_and_opens_nothing():
     assert told.split()[0] == "1"
 
 
-def test_every_submodule_can_be_imported_first():
-    names = [
-        "mcp_sync." + ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
-        for path in PACKAGE.rglob("*.py")
-        if path.stem not in ("__init__", "__main__")
-        and "contrib" not in path.parts
-        and "cli" not in path.parts
-    ]
-    # A circle of imports shows only where it is entered, so each one is imported into a package that is new.
-    script = f"""
-import importlib, sys
-faults = []
-for name in {sorted(names)}:
-    for loaded in [m for m in sys.modules if m.split(".")[0] == "mcp_sync"]:
-        del sys.modules[loaded]
-    try:
-        importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name.startswith("mcp_sync"):  # others belong to extras that are not installed
-            faults.append((name, repr(error)))
-    except Exception as error:
-        faults.append((name, repr(error)))
-print(faults)
-"""
-    assert python(script) == "[]"
-
 
 @pytest.mark.parametrize("name", [name for name in mcp_sync.__all__ if name not in ("UNSET", "__version__")])
 def test_every_public_name_has_a_docstring_of_its_own(name):

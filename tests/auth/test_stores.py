@@ -217,7 +217,7 @@ def test_readers_see_whole_values_while_others_write(store):
     with ThreadPoolExecutor(3) as pool:
         reading = [pool.submit(read) for _ in range(3)]
         try:
-            for text in texts * 5:
+            for text in texts * 2:
                 store.put(KEY, {"text": text}, version(store))
         finally:
             over.set()

@@ -13,7 +13,7 @@ from requests.adapters import HTTPAdapter
 from transports.http_server import PATIENCE, ScriptedServer, Turn
 from urllib3.util.retry import Retry as TheirRetry
 
-from mcp_sync import CallTimeout, Client, MCPError, Retry, UsageError
+from mcp_sync import CallTimeout, Client, MCPError, Retry, Timeouts, UsageError
 from mcp_sync.transports import StreamableHTTP
 
 from .spy_server import answer
@@ -86,9 +86,10 @@ def test_an_opening_that_takes_too_long_is_not_cancelled(options: dict[str, Any]
         turn.wait_for_close()
 
     with ScriptedServer(script) as server:
-        client = Client(StreamableHTTP(server.url, **options), mode="legacy")
+        quick = Timeouts(close=0.5)  # A session of the user reads on until the server ends.
+        client = Client(StreamableHTTP(server.url, **options), mode="legacy", timeouts=quick)
         with pytest.raises(MCPError):
-            client.open(timeout=1.5)
+            client.open(timeout=0.5)
         client.close()
     assert methods == ["initialize"]
 

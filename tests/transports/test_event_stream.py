@@ -175,9 +175,9 @@ def test_time_grows_with_the_size_and_not_with_its_square() -> None:
     def seconds(size: int) -> float:
         body = b"data: " + json.dumps("x" * size).encode() + b"\n\n"
         chunks = [body[i : i + 1024] for i in range(0, len(body), 1024)]
-        started = time.perf_counter()
+        started = time.process_time()
         assert len(list(EventStream(chunks, 1 << 30))) == 1
-        return time.perf_counter() - started
+        return time.process_time() - started
 
     small = min(seconds(1_000_000) for _ in range(3))
     large = min(seconds(8_000_000) for _ in range(3))
