@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 from .._concurrency import fork
 from ..errors import (
+    AccessDenied,
     AuthError,
     AuthorizationRequired,
     CallTimeout,
@@ -31,9 +32,10 @@ from ._discovery import discover
 from ._dpop import Prover, new_key
 from ._errand import Errand
 from ._guard import Guard
+from ._login import FORGOTTEN, Login, is_for
 from ._records import ClientRecord, Grant, ServerRecord
 from ._registration import identify
-from ._rules import first_scope, public_url, same_issuer, scope_tokens, scope_union
+from ._rules import public_url, same_issuer, scope_tokens
 from ._steps import Conversation
 from ._vault import Held
 
@@ -47,7 +49,6 @@ _LOOK_SECONDS = 0.05  # between two looks at whether somebody still waits for a 
 _TURN_SECONDS = 900.0  # how long others are waited for, a login of theirs included
 _ATTEMPTS = 20  # to write what a login has brought, while others keep writing
 _AGAIN_SECONDS = 5.0  # after a refresh ahead of time has failed
-_FORGOTTEN = ("invalid_client", "unauthorized_client")
 
 _now = time.time
 
@@ -121,11 +122,11 @@ class Access:
                 if newer is None and not self.auth.needs_person:
                     newer = self.authorize(errand, current.grant.access_token, None, None)
         except AuthError as error:
-            # It may be the authorization server, the way to it, or the store that cannot do it just now.
-            is_passing = type(error) is AuthError or getattr(error, "transient", False)
-            if not is_passing or not current.is_valid:
+            # It may be the authorization server, the way to it, or the store that cannot do it just now. What
+            # stays wrong is told when the token has expired.
+            if not current.is_valid:
                 raise
-            logger.info("The token for %s could not be renewed ahead of time: %s", self.server_name, error)
+            logger.warning("The token for %s could not be renewed ahead of time: %s", self.server_name, error)
             current.renew_at = min(_now() + _AGAIN_SECONDS, current.grant.expires_at or 0.0)
             return current
         return newer
@@ -206,6 +207,9 @@ class Access:
             )
         except TokenRequestFailed as error:
             return self._after_refusal(error, held, client)
+        except AccessDenied as error:
+            self.why = error
+            return None
         return self.keep(new, held.version)
 
     def _after_refusal(
@@ -217,12 +221,12 @@ class Access:
         newer = self.read()
         if newer is not None and newer.grant.access_token != held.grant.access_token:
             return newer
-        if error.error in _FORGOTTEN:
+        if error.error in FORGOTTEN:
             if not client.registered:
                 raise error
             self.forget_client(client)
         self.why = error
-        if error.error in ("invalid_grant", *_FORGOTTEN):
+        if error.error in ("invalid_grant", *FORGOTTEN):
             # Only what was refused: whatever is newer stays.
             self.vault.forget_grant(self.server, self.auth.principal, held.version)
             self.read()
@@ -264,14 +268,14 @@ class Access:
         """
         with self._in_turn(errand, "the login"):
             held = self.read()
-            if held is not None and self._is_newer(held, used) and _is_for(held.grant, must_cover):
+            if held is not None and self._is_newer(held, used) and is_for(held.grant, must_cover):
                 return held
             login = Login(self, errand, challenge, scope, held.grant if held is not None else None, used)
             if self.auth.needs_person:
                 return self.auth.log_in(login)
             with self._locked(errand):
                 held = self.read()
-                if held is not None and self._is_newer(held, used) and _is_for(held.grant, must_cover):
+                if held is not None and self._is_newer(held, used) and is_for(held.grant, must_cover):
                     return held
                 return self.auth.log_in(login)
 
@@ -438,56 +442,3 @@ class Access:
             current.version = written.version
         self.why = None
         return current
-
-
-class Login:
-    """A login that is to be done.
-
-    Attributes:
-        access: For which server.
-        errand: What it is for.
-        challenge: What the MCP server has said.
-        scope: What to ask for, if that is settled.
-        held: The grant that does not do, if there is one.
-        used: The token that does not do.
-    """
-
-    def __init__(
-        self,
-        access: Access,
-        errand: Errand,
-        challenge: Optional[Challenge],
-        scope: Optional[str],
-        held: Optional[Grant],
-        used: Optional[str],
-    ) -> None:
-        self.access = access
-        self.errand = errand
-        self.challenge = challenge
-        self.scope = scope
-        self.held = held
-        self.used = used
-
-    def scope_at(self, found: ServerRecord, wanted: tuple[str, ...]) -> Optional[str]:
-        """Return what to ask for: what was agreed on before does not get lost."""
-        if self.scope is not None:
-            return self.scope
-        before = self.held.requested if self.held is not None else None
-        return scope_union(before, first_scope(self.challenge, found, wanted))
-
-    def others(self) -> Optional[Current]:
-        """Return the grant that somebody else has got meanwhile, ``None`` if nobody has."""
-        held = self.access.read()
-        if held is None or not held.is_valid or held.grant.access_token == self.used:
-            return None
-        before = self.held.access_token if self.held is not None else None
-        return held if held.grant.access_token != before else None
-
-
-def _is_for(grant: Grant, scope: Optional[str]) -> bool:
-    return scope is None or set(scope_tokens(scope)) <= set(scope_tokens(grant.scope or grant.requested))
-
-
-def invalid_registration(client: ClientRecord, error: AuthError) -> bool:
-    """Whether an error says that the authorization server has forgotten a client which registered itself."""
-    return client.registered and isinstance(error, TokenRequestFailed) and error.error in _FORGOTTEN

@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Optional, Union
 
 from ..errors import TokenRequestFailed, UsageError
-from ._access import CONVERSATION_SECONDS, Login, invalid_registration
+from ._access import CONVERSATION_SECONDS
 from ._current import Current
 from ._dpop import Prover
 from ._hook import TokenAuth
+from ._login import Login, invalid_registration
 from ._records import ClientRecord, Grant, ServerRecord
 from ._registration import NONE, SIGNED, ClientIdentity, Secret, check_issuer, identify
 from ._signing import signer_of

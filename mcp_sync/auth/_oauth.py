@@ -10,11 +10,12 @@ from typing import Any, NoReturn, Optional, Union
 from .._arguments import check_instance
 from ..errors import AuthError, AuthorizationRequired, CallTimeout, TokenRequestFailed, UsageError
 from . import _code_flow
-from ._access import Access, Login, invalid_registration
+from ._access import Access
 from ._current import Current
 from ._errand import Errand
 from ._hook import TokenAuth
 from ._interaction import Asking, Interaction, LoopbackBrowser, query_of
+from ._login import Login, invalid_registration
 from ._machine import credentials
 from ._reading import read_record
 from ._records import ClientRecord, Grant, Pending, ServerRecord

@@ -296,7 +296,8 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ahead = 0.0
         real = time.time
-        monkeypatch.setattr(access_module, "_now", lambda: real() + self.ahead)
+        for module, name in ((access_module, "_now"), (current_module, "now")):
+            monkeypatch.setattr(module, name, lambda: real() + self.ahead)
         monkeypatch.setattr(current_module, "now", lambda: real() + self.ahead)
 
 

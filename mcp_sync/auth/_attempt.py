@@ -1,0 +1,180 @@
+"""One request of the user: what comes after it was refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Optional
+from urllib.parse import urljoin
+
+import requests
+
+from ..errors import AuthError
+from ..transports._http.target import origin
+from ._access import Access
+from ._challenge import Challenge, relevant_challenge
+from ._current import Current
+from ._decisions import (
+    AUTHORIZE,
+    NONCE,
+    REFRESH,
+    RESEND,
+    STEP_UP,
+    Case,
+    Decision,
+    GiveUp,
+    Step,
+    decide,
+)
+from ._errand import Errand
+from ._resending import drain, rewound, send_again
+
+
+class Attempt:
+    """One request of the user, with all that is tried for it."""
+
+    __slots__ = ("_access", "_current", "_errand", "_tried", "_url")
+
+    def __init__(self, access: Access, current: Optional[Current], errand: Errand, url: str) -> None:
+        self._access = access
+        self._current = current
+        self._errand = errand
+        self._url = url
+        self._tried: list[str] = []
+
+    def after(self, response: requests.Response, **options: Any) -> requests.Response:
+        """Deal with a refusal: the response hook."""
+        if response.status_code < 300 and (self._current is None or self._current.prover is None):
+            return response
+        try:
+            return self._after(response, options)
+        except BaseException:
+            response.close()
+            raise
+
+    def _after(self, response: requests.Response, options: Mapping[str, Any]) -> requests.Response:
+        timeout = options.get("timeout")
+        exchange = timeout if hasattr(timeout, "deadline") else self._errand.exchange
+        self._errand = Errand(exchange, options)
+        while True:
+            request = response.request
+            # requests copies the hook to the request that follows a redirect, wherever that leads.
+            if origin(request.url or "") != self._access.origin:
+                return response
+            self._note_nonce(response)
+            if response.status_code not in (401, 403):
+                self._keep_proof_here(response)
+                return response
+            challenge = relevant_challenge(response.headers)
+            decision = self._decide(response, challenge)
+            if not isinstance(decision, (Step, GiveUp)):
+                return response
+            drain(response)
+            if isinstance(decision, GiveUp):
+                raise self._explained(decision.error)
+            self._tried.append(decision.what)
+            with self._errand.aside():
+                current = self._take(decision, challenge, request.method or "")
+            if not rewound(request):
+                raise AuthError(
+                    f"{self._access.server_name} refused the request, and its body cannot be sent again: "
+                    "give it as bytes, or as a file that can be rewound",
+                    url=self._access.server_name,
+                )
+            # Before the request is copied: should the answer be a redirect, requests goes on from this one.
+            self._current = current
+            current.present(request)
+            self._url = request.url or ""
+            response = send_again(response, options)
+
+    def _decide(self, response: requests.Response, challenge: Optional[Challenge]) -> Decision:
+        access, current = self._access, self._current
+        request = response.request
+        if (
+            current is not None
+            and current.prover is not None
+            and request.url != self._url
+            and (RESEND not in self._tried)
+        ):
+            return Step(RESEND)  # After a redirect the proof is for another URL.
+        held = access.read()
+        # At the end of a session nobody is asked any more.
+        may_ask = access.auth.may_log_in and not (access.auth.needs_person and request.method == "DELETE")
+        return decide(
+            Case(
+                access.server,
+                response.status_code,
+                challenge,
+                used=current.grant.access_token if current is not None else None,
+                is_late=current is not None and not current.is_valid,
+                held=held.grant if held is not None else None,
+                is_valid=held is not None and held.is_valid,
+                tried=self._tried,
+                can_refresh=held is not None and held.grant.refresh_token is not None,
+                may_ask=may_ask,
+                brings_nonce="dpop-nonce" in response.headers,
+                asked=access.asked,
+            )
+        )
+
+    def _take(self, step: Step, challenge: Optional[Challenge], method: str) -> Current:
+        """Get the grant with which the request is to be sent again."""
+        access, errand = self._access, self._errand
+        used = self._current.grant.access_token if self._current is not None else None
+        if step.what in (NONCE, RESEND):
+            current = self._current if step.what == NONCE else access.read() or self._current
+            assert current is not None
+            return current
+        if step.what == REFRESH:
+            current = access.renew(errand, used)
+            if current is not None:
+                return current
+            step = self._without_refresh(challenge, method)
+        if step.what == STEP_UP:
+            demanded = challenge.params.get("scope") if challenge is not None else None
+            current = access.step_up(errand, used, challenge, step.scope, demanded)
+        else:
+            current = access.authorize(errand, used, challenge, None)
+        return current
+
+    def _without_refresh(self, challenge: Optional[Challenge], method: str) -> Step:
+        """Say what follows a refresh that came to nothing.
+
+        Raises:
+            AuthError: Nothing does.
+        """
+        auth = self._access.auth
+        case = Case(
+            self._access.server,
+            401,
+            challenge,
+            tried=(REFRESH,),
+            may_ask=auth.may_log_in and not (auth.needs_person and method == "DELETE"),
+        )
+        decision = decide(case)
+        if isinstance(decision, GiveUp):
+            raise self._explained(decision.error)
+        self._tried.append(AUTHORIZE)
+        return Step(AUTHORIZE)
+
+    def _explained(self, error: AuthError) -> AuthError:
+        if self._access.why is not None:
+            error.__cause__ = self._access.why
+        return error
+
+    def _note_nonce(self, response: requests.Response) -> None:
+        current = self._current
+        if current is not None and current.prover is not None:
+            current.prover.note_nonce(response.request.url or "", response.headers)
+
+    def _keep_proof_here(self, response: requests.Response) -> None:
+        """Take proof and token off a request that is going to another server by a redirect."""
+        location = response.headers.get("location")
+        if self._current is None or not location or not 300 <= response.status_code < 400:
+            return
+        try:
+            there = origin(urljoin(response.request.url or "", location))
+        except ValueError:
+            return
+        if there != self._access.origin:
+            response.request.headers.pop("DPoP", None)
+            response.request.headers.pop("Authorization", None)

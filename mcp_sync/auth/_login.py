@@ -1,0 +1,72 @@
+"""A login that is to be done, whichever way it is done."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Optional
+
+from ..errors import AuthError, TokenRequestFailed
+from ._challenge import Challenge
+from ._current import Current
+from ._errand import Errand
+from ._records import ClientRecord, Grant, ServerRecord
+from ._rules import first_scope, scope_tokens, scope_union
+
+if TYPE_CHECKING:
+    from ._access import Access
+
+FORGOTTEN = ("invalid_client", "unauthorized_client")
+"""What an authorization server says of a client that it does not know."""
+
+
+class Login:
+    """A login that is to be done.
+
+    Attributes:
+        access: For which server.
+        errand: What it is for.
+        challenge: What the MCP server has said.
+        scope: What to ask for, if that is settled.
+        held: The grant that does not do, if there is one.
+        used: The token that does not do.
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        errand: Errand,
+        challenge: Optional[Challenge],
+        scope: Optional[str],
+        held: Optional[Grant],
+        used: Optional[str],
+    ) -> None:
+        self.access = access
+        self.errand = errand
+        self.challenge = challenge
+        self.scope = scope
+        self.held = held
+        self.used = used
+
+    def scope_at(self, found: ServerRecord, wanted: tuple[str, ...]) -> Optional[str]:
+        """Return what to ask for: what was agreed on before does not get lost."""
+        if self.scope is not None:
+            return self.scope
+        before = self.held.requested if self.held is not None else None
+        return scope_union(before, first_scope(self.challenge, found, wanted))
+
+    def others(self) -> Optional[Current]:
+        """Return the grant that somebody else has got meanwhile, ``None`` if nobody has."""
+        held = self.access.read()
+        if held is None or not held.is_valid or held.grant.access_token == self.used:
+            return None
+        before = self.held.access_token if self.held is not None else None
+        return held if held.grant.access_token != before else None
+
+
+def is_for(grant: Grant, scope: Optional[str]) -> bool:
+    """Whether a grant is for certain scopes, as far as that is known."""
+    return scope is None or set(scope_tokens(scope)) <= set(scope_tokens(grant.scope or grant.requested))
+
+
+def invalid_registration(client: ClientRecord, error: AuthError) -> bool:
+    """Whether an error says that the authorization server has forgotten a client which registered itself."""
+    return client.registered and isinstance(error, TokenRequestFailed) and error.error in FORGOTTEN
