@@ -57,7 +57,8 @@ class Timeouts:
     Attributes:
         connect: TCP and TLS until the connection stands.
         probe: The wait for an answer to ``server/discover`` before a server counts as an older one.
-        open: The whole opening: connect, probe, handshake.
+        open: The whole opening: connect, probe, handshake. What authorization takes meanwhile, a login by the
+            user included, does not count here (`mcp_sync.auth`).
         silence: How long a call may stay without a sign of life. Progress resets this clock.
         total: The longest that a call may last, whatever it reports.
         close: The whole of ``close()``; also how long a callback may delay the return of its call, and how

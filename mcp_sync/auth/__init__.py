@@ -16,9 +16,10 @@ What is kept is a `Grant`; what is there, without asking anybody, a `Status`.
 How it is made, from above to below:
 
 - ``_oauth``, ``_machine``, ``_enterprise``, ``_device``: the ways to a grant;
-- ``_hook``: the hook of requests that they share; ``_decisions``: what to do about a refusal (pure);
+- ``_hook``: the hook of requests that they share; ``_attempt``: what comes after a refusal; ``_decisions``:
+  what to do about it (pure); ``_resending``: how a request is sent again;
 - ``_access``: one user's grant for one server (``_current``), and how it is replaced by one thread and one
-  process at a time;
+  process at a time; ``_login``: a login that is to be done; ``_status``: what is there;
 - ``_interaction``, ``_callback_server``: how a person is asked;
 - ``_fetching``, ``_guard``, ``_errand``: how authorization servers are asked, where they may be, how long it
   takes;

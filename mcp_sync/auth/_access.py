@@ -139,8 +139,7 @@ class Access:
     def _usable(self, grant: Grant, version: Optional[str], replaces: Optional[str] = None) -> Current:
         renew_at = float("inf")
         if grant.expires_at is not None:
-            # Half of what is left at most, so that a short life does not make for one refresh after the
-            # other.
+            # Half of what is left at most, so that short lives do not make for one refresh after the other.
             left = grant.expires_at - _now()
             renew_at = grant.expires_at - min(self.auth.leeway, max(left, 0.0) / 2)
         prover = None

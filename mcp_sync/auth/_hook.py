@@ -1,8 +1,8 @@
 """The authorization hook of requests: presents tokens, and does what a refusal asks for.
 
 ``__call__`` is the way of every request and costs next to nothing. All else happens in the response hook of
-a request that was refused: `_decisions.decide` says what, `_access.Access` does it, and the request is sent
-again.
+a request that was refused (`_attempt`): `_decisions.decide` says what, `_access.Access` does it, and the
+request is sent again.
 """
 
 from __future__ import annotations
@@ -37,8 +37,7 @@ class TokenAuth(AuthBase):
     """What all authorizations have in common that get their tokens from an authorization server.
 
     Works in ``Client(url, auth=...)``, whatever the transport, and with ``requests`` alone. Safe for any
-    number
-    of threads: whoever comes first gets the grant, the others take it.
+    number of threads: whoever comes first gets the grant, the others take it.
 
     One object serves one user (``principal``), and any number of MCP servers, of each origin one: the URL of
     the first request to an origin says which. A token goes to the server that it is for, and to no other

@@ -277,8 +277,7 @@ class OAuth(TokenAuth):
             identify(found, self.identity, known, redirect_uri, time.time(), scope=scope), errand
         )
         if known is None:
-            # Where one is known, its grant may need it still: the new one is kept together with its own
-            # grant.
+            # One that is known may be needed still: the new one is kept together with its own grant.
             access.keep_client(client)
         return client
 

@@ -21,8 +21,7 @@ class Status:
 
     Attributes:
         state: ``"valid"``; ``"refreshable"`` (expired, but there is a refresh token); ``"expired"``;
-            ``"needs_login"`` (the server is known, but there is no grant); ``"none"`` (nothing is known of
-            it).
+            ``"needs_login"`` (the server is known, but there is no grant); ``"none"`` (it is not known).
         issuer: Its authorization server, ``None`` while that is not known.
         scope: What was granted, separated by spaces, ``None`` where nobody has said.
         expires_at: When the token expires, in seconds since 1970, ``None`` where that is not known.
