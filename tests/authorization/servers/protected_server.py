@@ -96,5 +96,8 @@ if __name__ == "__main__":
     port = listener.getsockname()[1]
     print(port, flush=True)
     app = application(parser.parse_args(), f"http://127.0.0.1:{port}")
-    config = uvicorn.Config(app, log_level="error", lifespan="on", timeout_graceful_shutdown=2)
+    # By default it closes idle connections after 5 s, perhaps just when a call is on its way.
+    config = uvicorn.Config(
+        app, log_level="error", lifespan="on", timeout_graceful_shutdown=2, timeout_keep_alive=300
+    )
     uvicorn.Server(config).run(sockets=[listener])
