@@ -108,6 +108,20 @@ def test_threads_that_all_need_a_login_have_the_user_asked_once(world: World, ro
     assert world.authlib.counters == {"registrations": 1, "consents": 1, "tokens": 1}
 
 
+def test_each_server_gets_a_token_of_its_own_from_the_authorization_server_that_they_share(
+    world: World, robot: Robot
+) -> None:
+    servers = [world.protected[maker, "authlib"] for maker in MAKERS]
+    oauth = by_robot(robot)
+    with Client(servers[0].url, auth=oauth) as one, Client(servers[1].url, auth=oauth) as two:
+        assert [echo(client) for client in (one, two, one)] == ["hello"] * 3
+    seen = [set(server.tell()["authorizations"]) - {""} for server in servers]
+    assert [len(tokens) for tokens in seen] == [1, 1]
+    assert not seen[0] & seen[1]
+    counters = world.authlib.counters
+    assert (counters["registrations"], counters["consents"]) == (1, 2)
+
+
 def test_secrets_go_where_they_belong_and_nowhere_else(
     world: World, robot: Robot, caplog: pytest.LogCaptureFixture
 ) -> None:
