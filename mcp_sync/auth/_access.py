@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Optional
 
 from .._concurrency import fork
+from .._concurrency.deadline import Deadline
 from ..errors import (
     AccessDenied,
     AuthError,
@@ -303,24 +304,33 @@ class Access:
 
     def log_out(self, seconds: float) -> bool:
         """Have the grant revoked, and forget it in any case; return whether it was revoked."""
+        errand = Errand(deadline=Deadline(seconds))
+        try:
+            # A refresh that is under way would bring a grant that nobody revokes.
+            with self._locked(errand):
+                return self._log_out(errand)
+        except CallTimeout:
+            return self._log_out(errand)
+
+    def _log_out(self, errand: Errand) -> bool:
         held, found = self.read(), self.vault.found(self.server)
         self.current = None
         is_revoked = False
         if held is not None:
             try:
-                is_revoked = found is not None and self._revoke(held.grant, found, Errand(), seconds)
+                is_revoked = found is not None and self._revoke(held.grant, found, errand)
             except (AuthError, CallTimeout, UsageError) as error:
                 logger.warning("A token of %s could not be revoked: %s", held.grant.issuer, error)
             finally:
                 self.vault.forget_grant(self.server, self.auth.principal, None)
         return is_revoked
 
-    def _revoke(self, grant: Grant, found: ServerRecord, errand: Errand, seconds: float) -> bool:
+    def _revoke(self, grant: Grant, found: ServerRecord, errand: Errand) -> bool:
         client = self._client_of(errand, grant, found)
         if client is None or not found.metadata.get("revocation_endpoint"):
             return False
         signer = self.auth.identity.signer
-        self.run(_code_flow.revoke(grant, found, client, now=_now(), signer=signer), errand, seconds)
+        self.run(_code_flow.revoke(grant, found, client, now=_now(), signer=signer), errand)
         return True
 
     @contextmanager
@@ -432,9 +442,10 @@ class Access:
             if self.vault.keep_grant(self.server, self.auth.principal, grant, expected):
                 break
             held = self.vault.grant(self.server, self.auth.principal)
-            if held is not None and not is_login:
-                self.current = current = self._usable(held.grant, held.version)
-                return current
+            if not is_login:
+                # Nothing there: somebody has logged out. The grant serves the request at hand, and no other.
+                self.current = self._usable(held.grant, held.version) if held is not None else None
+                return self.current or current
             expected = held.version if held is not None else None
         written: Optional[Held] = self.vault.grant(self.server, self.auth.principal)
         if written is not None and written.grant.access_token == grant.access_token:

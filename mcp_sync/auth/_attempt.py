@@ -24,6 +24,7 @@ from ._decisions import (
     GiveUp,
     Step,
     decide,
+    demanded_scopes,
 )
 from ._errand import Errand
 from ._resending import drain, rewound, send_again
@@ -97,8 +98,6 @@ class Attempt:
         ):
             return Step(RESEND)  # After a redirect the proof is for another URL.
         held = access.read()
-        # At the end of a session nobody is asked any more.
-        may_ask = access.auth.may_log_in and not (access.auth.needs_person and request.method == "DELETE")
         return decide(
             Case(
                 access.server,
@@ -110,11 +109,25 @@ class Attempt:
                 is_valid=held is not None and held.is_valid,
                 tried=self._tried,
                 can_refresh=held is not None and held.grant.refresh_token is not None,
-                may_ask=may_ask,
+                may_ask=self._may_ask(request.method),
                 brings_nonce="dpop-nonce" in response.headers,
                 asked=access.asked,
             )
         )
+
+    def _may_ask(self, method: Optional[str]) -> bool:
+        """Whether a grant may be got by a login.
+
+        Nobody is asked at the end of a session, nor for a stream in the background, for which nobody waits.
+        """
+        auth = self._access.auth
+        if not auth.may_log_in or not auth.needs_person:
+            return auth.may_log_in
+        exchange = self._errand.exchange
+        if method != "GET" or exchange is None:
+            return method != "DELETE"
+        bound = self._errand.deadline
+        return exchange.call is not None or bound.pausable or bound.timeout is not None
 
     def _take(self, step: Step, challenge: Optional[Challenge], method: str) -> Current:
         """Get the grant with which the request is to be sent again."""
@@ -130,7 +143,7 @@ class Attempt:
                 return current
             step = self._without_refresh(challenge, method)
         if step.what == STEP_UP:
-            demanded = challenge.params.get("scope") if challenge is not None else None
+            demanded = " ".join(demanded_scopes(challenge, used))
             current = access.step_up(errand, used, challenge, step.scope, demanded)
         else:
             current = access.authorize(errand, used, challenge, None)
@@ -142,13 +155,12 @@ class Attempt:
         Raises:
             AuthError: Nothing does.
         """
-        auth = self._access.auth
         case = Case(
             self._access.server,
             401,
             challenge,
             tried=(REFRESH,),
-            may_ask=auth.may_log_in and not (auth.needs_person and method == "DELETE"),
+            may_ask=self._may_ask(method),
         )
         decision = decide(case)
         if isinstance(decision, GiveUp):

@@ -137,8 +137,7 @@ def _is_first(case: Case) -> bool:
 
 def _about_scope(case: Case) -> Decision:
     assert case.used is not None
-    demanded = case.challenge.params.get("scope") if case.challenge is not None else None
-    wanted = [scope for scope in scope_tokens(demanded) if quoted(scope, [case.used]) == scope]
+    wanted = demanded_scopes(case.challenge, case.used)
     held = case.held
     if held is not None and case.is_newer_held and RESEND not in case.tried and _covers(held, wanted):
         return Step(RESEND)
@@ -150,6 +149,18 @@ def _about_scope(case: Case) -> Decision:
     if not case.may_ask:
         return GiveUp(_too_little(case, wanted, _silent()))
     return Step(STEP_UP, scope)
+
+
+def demanded_scopes(challenge: Optional[Challenge], used: Optional[str]) -> list[str]:
+    """Return the scopes that a challenge asks for.
+
+    Args:
+        challenge: What the server says.
+        used: The token that it got, which careless servers repeat.
+    """
+    known = [used] if used is not None else []
+    demanded = challenge.params.get("scope") if challenge is not None else None
+    return [scope for scope in scope_tokens(demanded) if quoted(scope, known) == scope]
 
 
 def _covers(grant: Grant, wanted: Collection[str]) -> bool:

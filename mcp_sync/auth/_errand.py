@@ -18,19 +18,26 @@ class Errand:
 
     Args:
         exchange: The exchange of the request, which has a ``deadline`` and says when it was ``aborted``;
-            ``None`` where nobody says how long it may take.
+            ``None`` where there is none.
+        options: How the request itself is sent (``verify``, ``proxies``, ``cert``), as far as that is known:
+            what else is asked of the same server is sent likewise.
+        deadline: How long it may take, where there is no exchange.
 
     Attributes:
         exchange: The same.
         deadline: When the request has to be done.
-        options: How the request itself is sent (``verify``, ``proxies``, ``cert``), as far as that is known:
-            what else is asked of the same server is sent likewise.
+        options: The same.
     """
 
-    def __init__(self, exchange: Any = None, options: Optional[Mapping[str, Any]] = None) -> None:
+    def __init__(
+        self,
+        exchange: Any = None,
+        options: Optional[Mapping[str, Any]] = None,
+        deadline: Optional[Deadline] = None,
+    ) -> None:
         self.exchange = exchange
         self.options = options or {}
-        self.deadline: Deadline = exchange.deadline if exchange is not None else Deadline(None)
+        self.deadline: Deadline = exchange.deadline if exchange is not None else deadline or Deadline(None)
 
     @contextmanager
     def aside(self) -> Iterator[None]:

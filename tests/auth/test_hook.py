@@ -204,6 +204,29 @@ def test_nobody_is_asked_at_the_end_of_a_session(server) -> None:
         assert server.asked["authorize"] == 1
 
 
+def test_nobody_is_asked_for_a_stream_in_the_background(server) -> None:
+    """The server's own messages may come or not: that is no reason to open a browser out of nowhere."""
+    fake = FakeServer(tools={"add": lambda a, b: {"sum": a + b}}, versions="legacy")
+    refused = threading.Event()
+
+    def refuse_streams(request: HTTPRequest) -> Any:
+        if request.method != "GET" or request.path != "/mcp":
+            return None
+        if "authorization" in request.headers:
+            refused.set()
+        return HTTPReply(401, {"WWW-Authenticate": 'Bearer error="invalid_token"'})
+
+    server.gives_refresh_tokens = False
+    server.on_resource = refuse_streams
+    faults: list[Any] = []
+    with fake.serve_http(intercept=server.protect) as endpoint:
+        with Client(endpoint.url, auth=oauth(), message_handler=faults.append) as client:
+            assert client.call_tool("add", {"a": 1, "b": 2}).structured_content == {"sum": 3}
+            assert refused.wait(10)
+            assert client.call_tool("add", {"a": 1, "b": 2}).structured_content == {"sum": 3}
+        assert server.asked["authorize"] == 1
+
+
 # --- time ----------------------------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,32 @@ def test_without_a_revocation_endpoint_logout_only_forgets(server, endpoint) -> 
     assert auth.logout() is False
     assert auth.status().state == "needs_login"
     assert server.revoked == []
+
+
+def test_a_refresh_that_is_under_way_does_not_outlive_the_logout(server, endpoint) -> None:
+    """Whether the logout comes before or after the refresh: no token is left, neither here nor there."""
+    store = MemoryStore()
+    auth = oauth(store=store)
+    call(endpoint.url, auth)
+    server.expire_all()
+    asked, go_on = threading.Event(), threading.Event()
+
+    def slow(form: dict[str, str]) -> Any:
+        asked.set()
+        go_on.wait(10)
+        return None
+
+    server.on_token = slow
+    with ThreadPoolExecutor(2) as pool:
+        calling = pool.submit(call, endpoint.url, OAuth(store=store, interactive=False))
+        assert asked.wait(10)
+        leaving = pool.submit(auth.logout)
+        go_on.set()
+        assert leaving.result(20) is True
+        calling.exception(20)
+    assert auth.status().state == "needs_login"
+    assert {token.partition("-")[0] for token in server.revoked} == {"refresh", "access"}
+    assert not server.tokens
 
 
 def test_logout_without_a_grant_does_nothing(server, endpoint) -> None:
