@@ -145,6 +145,8 @@ def test_silent_connections_are_in_nobodys_way() -> None:
         for _ in range(callback_module._MOST_CONNECTIONS + 8):
             idle.append(socket.create_connection((parts.hostname, parts.port)))
         idle[-1].sendall(b"GET /callb")
+        idle[0].settimeout(5)
+        assert idle[0].recv(1) == b""  # Of more than enough the oldest is dropped.
         answer(uri)
 
     try:
