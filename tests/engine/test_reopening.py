@@ -89,6 +89,19 @@ def test_a_session_does_not_open_anew_and_keeps_naming_the_cause():
     assert len(target.channels) == 1
 
 
+def test_a_call_on_a_session_that_was_lost_before_was_not_sent():
+    target = DuplexTarget()
+    with ClientSession(target) as session:
+        session.discover()
+        call = Background(session.call_tool, "x")
+        target.now.expect("tools/call")
+        target.now.lose(GONE)
+        assert call.error().request_sent is True
+        with pytest.raises(ConnectionLost) as caught:
+            session.call_tool("x")
+    assert caught.value.request_sent is False
+
+
 def test_a_call_that_was_not_sent_any_more_says_so():
     target = DuplexTarget(legacy())
     with ClientSession(target) as session:

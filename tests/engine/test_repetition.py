@@ -184,6 +184,44 @@ def test_a_busy_server_leaves_no_old_connections_behind():
         assert len(client._engine._live.connections) == 1
 
 
+@pytest.mark.parametrize("versions", ["modern", "legacy"])
+def test_a_call_that_failed_for_the_opening_was_not_sent(versions):
+    method = "server/discover" if versions == "modern" else "initialize"
+    with Office(*[busy(500)] * 9, method=method, versions=versions) as office:
+        client = Client(office.url)
+        with pytest.raises(HTTPStatusError) as caught:
+            client.call_tool("work", {"n": 1})
+        client.close()
+    assert caught.value.request_sent is False
+
+
+def test_a_call_that_failed_in_a_later_round_may_have_run():
+    def ask(context) -> str:
+        ran.append(1)
+        context.elicit("?", {"type": "object", "properties": {}})
+        return "done"
+
+    ran = []
+    server = FakeServer([ask], versions="modern")
+    rounds = []
+
+    def door(request):
+        if request.body and json.loads(request.body)["method"] == "tools/call":
+            rounds.append(1)
+            return busy(429, Retry_After="3600") if len(rounds) == 2 else None
+        return None
+
+    def accept(context, params):
+        return {"action": "accept", "content": {}}
+
+    with server.serve_http(intercept=door) as endpoint:
+        client = Client(endpoint.url, elicitation_callback=accept)
+        with client, pytest.raises(HTTPStatusError) as caught:
+            client.call_tool("ask")
+    assert ran
+    assert caught.value.request_sent is True
+
+
 # --- broken responses ------------------------------------------------------------------------------------
 
 
@@ -340,6 +378,29 @@ def test_a_failing_callback_for_tokens_breaks_no_call(caplog):
         result = client.call_tool("work", on_resumption_token_update=fail, reset_on_progress=True)
     assert result.text == "done"
     assert "no room for tokens" in caplog.text
+
+
+def test_a_token_of_a_session_that_is_gone_is_a_lost_session():
+    server = FakeServer([lambda_tool], versions="legacy")
+    with server.serve_http(event_ids=True) as endpoint:
+        with Client(endpoint.url, session_id="gone", mode="2025-11-25") as client:
+            for options in ({"resumption_token": "x_1"}, {}):
+                with pytest.raises(SessionExpired):
+                    client.call_tool("lambda_tool", {"n": 1}, **options)
+        posts = [each for each in endpoint.requests if each.method == "POST"]
+    assert len(posts) == 1, "it is not sent again with the same id"
+
+
+def test_a_session_may_be_left_for_another_client():
+    server = FakeServer([lambda_tool], versions="legacy")
+    with server.serve_http() as endpoint:
+        with Client(StreamableHTTP(endpoint.url, terminate_on_close=False)) as first:
+            first.call_tool("lambda_tool", {"n": 1})
+            kept, version = first.session_id, first.protocol_version
+        with Client(endpoint.url, session_id=kept, mode=version) as second:
+            assert second.call_tool("lambda_tool", {"n": 2}).text == "2"
+        assert endpoint.sessions == ()
+    assert len(server.received("initialize")) == 1
 
 
 def test_a_token_that_the_server_does_not_know_is_an_error_that_says_what_it_said():

@@ -40,7 +40,8 @@ def test_the_timeout_of_the_client_holds_for_calls_without_their_own():
 
 def test_none_as_timeout_means_no_bound_whatever_the_client_has():
     target = DuplexTarget()
-    with Client(target, timeout=0.05, timeouts=Timeouts(silence=0.05, total=0.05)) as client:
+    client = Client(target, timeout=0.05, timeouts=Timeouts(silence=0.05, total=0.05)).open(timeout=10)
+    with client:
         call = Background(client.call_tool, "x", timeout=None)
         request = target.now.expect("tools/call")
         with pytest.raises(CallTimeout):
@@ -48,6 +49,15 @@ def test_none_as_timeout_means_no_bound_whatever_the_client_has():
         assert call.running
         target.now.answer(request, text("done"))
         assert call.result().text == "done"
+
+
+def test_the_clients_timeout_bounds_the_opening_too():
+    target = DuplexTarget(scripts={})
+    started = time.monotonic()
+    with pytest.raises(CallTimeout, match=r"0\.2 s") as caught, Client(target, timeout=0.2):
+        pass
+    assert time.monotonic() - started < 5
+    assert caught.value.request_sent is False
 
 
 @pytest.mark.parametrize("timeout", [-1, "1", float("nan"), True, [1]])

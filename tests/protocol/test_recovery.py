@@ -9,6 +9,7 @@ from mcp_sync._protocol.recovery import (
     Again,
     after_failure,
     ends_resumption,
+    may_have_acted,
     means_lost_session,
     resume_delay,
 )
@@ -146,6 +147,21 @@ def test_an_expired_session_is_no_attempt():
 )
 def test_what_means_that_a_session_is_lost(number, in_session, is_addressed, lost):
     assert means_lost_session(number, in_session, is_addressed) is lost
+
+
+@pytest.mark.parametrize("number", [301, 307, 401, 404, 405, 406, 407, 413, 415, 429, 431])
+def test_a_request_that_is_turned_away_has_not_been_acted_on(number):
+    assert not may_have_acted(number, None)
+
+
+@pytest.mark.parametrize("number", [200, 400, 403, 408, 409, 422, 500, 502, 503, 504])
+def test_any_other_failure_may_have_come_up_halfway(number):
+    assert may_have_acted(number, None)
+
+
+def test_a_server_without_time_has_not_acted_if_it_says_when_it_will():
+    assert not may_have_acted(503, 1.0)
+    assert may_have_acted(502, 1.0)
 
 
 @pytest.mark.parametrize("number", [400, 401, 403, 404, 405, 410])
