@@ -2,7 +2,8 @@
 
 Which one:
 
-- a person at this machine logs in: `OAuth`, with `LoopbackBrowser` (the default) or `PasteBack`;
+- a person at this machine logs in: `OAuth`, with `LoopbackBrowser` (the default), `PasteBack`, or an `Interaction` of
+  your own;
 - a user of a web application logs in: `OAuth` with ``redirect_uri``; `OAuth.begin`, `OAuth.finish`, `Flow`;
 - a person logs in with any browser, by a code: `DeviceCode`;
 - the application itself logs in: `ClientCredentials`;
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from ._device import DeviceCode, DevicePrompt
     from ._enterprise import EnterpriseManaged
     from ._file_store import FileStore
-    from ._interaction import LoopbackBrowser, PasteBack
+    from ._interaction import Interaction, LoopbackBrowser, PasteBack
     from ._keyring_store import KeyringStore
     from ._machine import ClientCredentials, WorkloadIdentity
     from ._oauth import Flow, OAuth
@@ -60,6 +61,7 @@ __all__ = [
     "FileStore",
     "Flow",
     "Grant",
+    "Interaction",
     "KeyringStore",
     "LoopbackBrowser",
     "MemoryStore",
@@ -80,6 +82,7 @@ _HOMES = {
     "FileStore": "_file_store",
     "Flow": "_oauth",
     "Grant": "_records",
+    "Interaction": "_interaction",
     "KeyringStore": "_keyring_store",
     "LoopbackBrowser": "_interaction",
     "MemoryStore": "_store",

@@ -208,7 +208,7 @@ class Access:
         except TokenRequestFailed as error:
             return self._after_refusal(error, held, client)
         except AccessDenied as error:
-            self.why = error
+            self.why = error.with_traceback(None)
             return None
         return self.keep(new, held.version)
 
@@ -225,7 +225,8 @@ class Access:
             if not client.registered:
                 raise error
             self.forget_client(client)
-        self.why = error
+        # Its frames would keep alive whatever they hold.
+        self.why = error.with_traceback(None)
         if error.error in ("invalid_grant", *FORGOTTEN):
             # Only what was refused: whatever is newer stays.
             self.vault.forget_grant(self.server, self.auth.principal, held.version)

@@ -83,7 +83,7 @@ class OAuth(TokenAuth):
         interactive: ``False`` asks nobody: a call for which somebody has to log in raises
             `AuthorizationRequired` without a URL. Tokens are refreshed all the same.
         interaction: How the user is asked: `LoopbackBrowser` (the default without ``redirect_uri``),
-            `PasteBack`, or something of your own.
+            `PasteBack`, or an `Interaction` of your own.
         allow_private: Ask authorization servers at private addresses, too. Where the MCP server is on this
             machine, all that is on this machine may be asked anyway.
         allow_http: Send tokens in clear to other machines, too. Everybody on the way can read and use them.
