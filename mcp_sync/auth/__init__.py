@@ -2,8 +2,8 @@
 
 Which one:
 
-- a person at this machine logs in: `OAuth`, with `LoopbackBrowser` (the default), `PasteBack`, or an `Interaction` of
-  your own;
+- a person at this machine logs in: `OAuth`, with `LoopbackBrowser` (the default), `PasteBack`, or an
+  `Interaction` of your own;
 - a user of a web application logs in: `OAuth` with ``redirect_uri``; `OAuth.begin`, `OAuth.finish`, `Flow`;
 - a person logs in with any browser, by a code: `DeviceCode`;
 - the application itself logs in: `ClientCredentials`;
