@@ -99,12 +99,11 @@ class Robot:
 
     Attributes:
         urls: What it was asked to open.
-        pages: The last page of each visit.
     """
 
     def __init__(self) -> None:
         self.urls: list[str] = []
-        self.pages: list[requests.Response] = []
+        self._pages: list[requests.Response] = []
         self._threads: list[threading.Thread] = []
 
     def __call__(self, url: str) -> bool:
@@ -134,7 +133,7 @@ class Robot:
                 target, sent = urljoin(page.url, form.action), {**form.fields, **choices}
                 page = session.post(target, data=sent, allow_redirects=False, timeout=WAIT)
                 page = self._follow(session, page, follow)
-            self.pages.append(page)
+            self._pages.append(page)
             return page
 
     def _follow(self, session: requests.Session, page: requests.Response, follow: bool) -> requests.Response:
@@ -145,6 +144,12 @@ class Robot:
                 return page
             page = session.get(target, allow_redirects=False, timeout=WAIT)
         return page
+
+    @property
+    def pages(self) -> list[requests.Response]:
+        """The last page of each visit, when all visits have ended."""
+        self.wait()
+        return self._pages
 
     def wait(self) -> None:
         """Wait for the ends of all visits."""
