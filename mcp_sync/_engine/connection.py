@@ -400,7 +400,9 @@ class Connection:
             return
         self._serving[message["id"]] = message["method"]
         calls = [own] if own is not None else list(self._calls.values())
-        self._router.request(message, calls, self._respond)
+        if not self._router.request(message, calls, self._respond):
+            logger.debug("%s gets no answer to %s: too many wait to be sent", self.channel.peer, message["method"])
+            self._serving.pop(message["id"], None)
 
     def _may_request(self) -> bool:
         # During the handshake there is no era yet, and a server may ping already.

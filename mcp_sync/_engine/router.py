@@ -67,26 +67,29 @@ class Router:
         # Only a caller that reads its own response may wait for room; a shared reader must go on.
         self.worker.submit(job, wait=call, droppable=True)
 
-    def request(self, message: Mapping[str, Any], calls: list[PendingCall], respond: Respond) -> None:
+    def request(self, message: Mapping[str, Any], calls: list[PendingCall], respond: Respond) -> bool:
         """Answer a request of the server: a refusal at once, the rest on a handler thread.
 
         Args:
             message: The request.
             calls: The calls in flight whose clocks stand still meanwhile.
             respond: Sends an answer; may block.
+
+        Returns:
+            Whether there will be an answer: too many may wait to be sent.
         """
         handler = self._callbacks().message
         if handler is not None:
             self._queue(lambda: handler(types.parse_server_request(dict(message))), None)
         answers = self._answers()
         if answers is None or not answers.has(str(message.get("method"))):
-            self.sender.submit(respond, error_response(message["id"], -32601, "Method not found"))
-            return
+            return self.sender.submit(respond, error_response(message["id"], -32601, "Method not found"))
         for call in calls:
             call.deadline.hold()
-        if not self._handlers.submit(self._handle, message, calls, respond):
-            _release(calls)
-            self.sender.submit(respond, error_response(message["id"], -32603, "Too many requests"))
+        if self._handlers.submit(self._handle, message, calls, respond):
+            return True
+        _release(calls)
+        return self.sender.submit(respond, error_response(message["id"], -32603, "Too many requests"))
 
     def _handle(self, message: Mapping[str, Any], calls: list[PendingCall], respond: Respond) -> None:
         request_id: Union[str, int] = message["id"]

@@ -297,6 +297,24 @@ def test_more_requests_than_fit_are_refused_and_the_clocks_go_on():
     client.close()
 
 
+def test_requests_whose_refusals_nobody_takes_are_forgotten():
+    client, target = opened(limits=Limits(queue_length=2))
+    entered, leave = threading.Event(), threading.Event()
+
+    def slow(frame, deadline):
+        entered.set()
+        assert leave.wait(10)
+
+    target.now.send = slow
+    target.now.say(asking("first", "vendor/what"))
+    assert entered.wait(10)
+    target.now.say(*(asking(number, "vendor/what") for number in range(50)))
+    target.now.sync()
+    assert len(client._engine._connection._serving) <= 3
+    leave.set()
+    client.close()
+
+
 def test_an_answer_that_cannot_be_sent_is_given_up_quietly():
     client, target = opened(list_roots_callback=lambda context: ROOTS)
     tried = threading.Event()

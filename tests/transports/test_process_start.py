@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -226,6 +227,35 @@ def test_nothing_is_left_of_fifty_failures(failure):
     for _ in range(50):
         failure()
     assert poll(lambda: belongings() == before, 5), (before, belongings())
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
+@pytest.mark.parametrize("free", range(1, 10))
+def test_a_start_for_which_descriptors_run_out_gives_back_those_it_had(free):
+    with scarce_descriptors(free):
+        before = set(os.listdir("/proc/self/fd"))
+        assert "Too many open files" in str(start(sys.executable, ["-c", "pass"]))
+        assert set(os.listdir("/proc/self/fd")) == before
+
+
+@contextlib.contextmanager
+def scarce_descriptors(free):
+    """Leave so many descriptors to the process."""
+    resource = pytest.importorskip("resource")
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    held = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + 50, limits[1]))
+    try:
+        with contextlib.suppress(OSError):
+            while True:
+                held.append(os.open(os.devnull, os.O_RDONLY))
+        for _ in range(free):
+            os.close(held.pop())
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        for fd in held:
+            os.close(fd)
 
 
 def test_a_closed_channel_refuses_calls_and_says_so():

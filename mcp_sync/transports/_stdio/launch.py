@@ -37,9 +37,7 @@ def launch(command: Sequence[str], env: Mapping[str, str], cwd: Optional[str]) -
         raise _not_found(command[0], env)
     with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
         try:
-            wakes = Wake(), Wake()
-            for wake in wakes:
-                ours.callback(wake.close)
+            wakes = _wake(ours), _wake(ours)
             stdin_read, stdin = _pipe(theirs, ours)
             stdout, stdout_write = _pipe(ours, theirs)
             stderr, stderr_write = _pipe(ours, theirs)
@@ -68,6 +66,12 @@ def _refuse_where_gevent_cannot(program: str) -> None:
             f"could not start {program}: gevent starts processes in the main thread only; "
             "open the client there"
         )
+
+
+def _wake(ours: contextlib.ExitStack) -> Wake:
+    wake = Wake()
+    ours.callback(wake.close)
+    return wake
 
 
 def _pipe(reader: contextlib.ExitStack, writer: contextlib.ExitStack) -> tuple[int, int]:
