@@ -2,30 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from typing import Any, Callable, Optional
 
 from .deadline import Deadline
-
-# On Windows a lock's wait cannot be interrupted by Ctrl-C. Elsewhere a signal that comes just before the
-# thread falls asleep is not noticed before it wakes.
-_SLICE = 0.1 if os.name == "nt" else 1.0
-
-
-def _patience(left: Optional[float]) -> float:
-    """Return how long to wait in one go when ``left`` seconds remain."""
-    return _SLICE if left is None else min(left, _SLICE)
-
-
-def wait_for(event: threading.Event, deadline: Deadline) -> bool:
-    """Wait for an event, so that Ctrl-C gets through; return whether it came before the deadline."""
-    while not event.is_set():
-        left = deadline.remaining()
-        if left == 0.0:
-            return event.is_set()
-        event.wait(_patience(left))
-    return True
+from .locks import patience, take
 
 
 class PendingCall:
@@ -135,8 +116,12 @@ class PendingCall:
             left = deadline.remaining()
             if left == 0.0:
                 return self.settled
-            if latch.acquire(timeout=_patience(left)):
-                latch.release()
+            got: list[bool] = []
+            try:
+                take(latch, patience(left), got)
+            finally:
+                if got and got[0]:
+                    latch.release()
         return True
 
     def result(self) -> dict[str, Any]:

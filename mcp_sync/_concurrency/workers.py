@@ -9,15 +9,16 @@ from typing import Any, Callable, Optional
 
 from ..errors import ClientClosed
 from .deadline import Deadline
-from .pending import PendingCall, wait_for
+from .locks import Latch
+from .pending import PendingCall
 from .threads import join_all, spawn
 
 logger = logging.getLogger("mcp_sync.callbacks")
 
 # How long a thread waits for the next job before it ends, in seconds.
 _IDLE = 1.0
-# How often a caller that waits for room looks whether its call is over, in seconds.
-_SLICE = 0.1
+# How often a caller that waits for room looks whether there is some, in seconds.
+_LOOK = 0.005
 
 Job = tuple[Callable[..., Any], tuple[Any, ...], bool]
 
@@ -49,13 +50,12 @@ class Workers:
         self._jobs: deque[Job] = deque()
         self._threads: set[threading.Thread] = set()
         self._idle = 0
-        # Guards `_jobs`, `_threads` and `_idle`; no job runs under it. `_room` and `_work` share it.
+        # Guards `_jobs`, `_threads` and `_idle`; no job runs under it. `_work` shares it.
         # Re-entrant, because a signal handler, or the garbage collector with a forgotten client, may close
         # these workers on a thread that is just in here.
         self._lock = threading.RLock()
         self._work = threading.Condition(self._lock)
-        self._room = threading.Condition(self._lock)
-        self._draining: set[threading.Event] = set()
+        self._draining: set[Latch] = set()
 
     def after_fork_in_child(self) -> None:
         """Forget threads and jobs of the parent."""
@@ -83,12 +83,11 @@ class Workers:
         Returns:
             Whether the job was queued. ``False`` when full or closed, or when no thread can be started.
         """
+        if wait is not None and not self.is_worker():
+            self._await_room(wait)
         with self._lock:
-            if len(self._jobs) >= self._limit:
-                if wait is not None and not self.is_worker():
-                    self._await_room(wait)
-                if not self._has_room() and not self._make_room(droppable, urgent):
-                    return False
+            if not self._has_room() and not self._make_room(droppable, urgent):
+                return False
             if self._closed:
                 return False
             self._jobs.append((job, args, droppable))
@@ -100,9 +99,9 @@ class Workers:
         return True
 
     def _await_room(self, call: PendingCall) -> None:
-        # In slices, because whoever cancels the call does not know of this wait.
-        while not (self._has_room() or call.settled or call.deadline.expired):
-            self._room.wait(call.deadline.within(_SLICE).remaining())
+        # The call itself is what is waited for: whoever ends it knows of no other wait.
+        while not (self._has_room() or call.deadline.expired or call.wait(call.deadline.within(_LOOK))):
+            pass
 
     def _start_thread(self) -> bool:
         try:
@@ -142,8 +141,6 @@ class Workers:
                     self._threads.discard(this)
                     return
                 job, args, _ = self._jobs.popleft()
-                if len(self._jobs) == self._limit - 1:
-                    self._room.notify_all()
             try:
                 job(*args)
             except ClientClosed:
@@ -169,17 +166,17 @@ class Workers:
         Returns:
             Whether they have run, or never will since the workers were closed.
         """
-        done = threading.Event()
+        done = Latch()
         self._draining.add(done)
         try:
-            if not self.submit(done.set, urgent=True):
+            if not self.submit(done.open, urgent=True):
                 return self._closed
             while True:
                 before = self.finished
-                if wait_for(done, deadline.within(patience)):
+                if done.wait(deadline.within(patience)):
                     return True
                 if deadline.expired or self.finished == before:
-                    return done.is_set()
+                    return done.is_open
         finally:
             self._draining.discard(done)
 
@@ -197,8 +194,7 @@ class Workers:
                 self._jobs.clear()
             threads = list(self._threads)
             self._work.notify_all()
-            self._room.notify_all()
             for done in list(self._draining):
-                done.set()
+                done.open()
         join_all(threads, deadline)
         self._jobs.clear()

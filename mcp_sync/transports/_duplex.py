@@ -8,6 +8,7 @@ from collections import deque
 from typing import Optional, Protocol, Union
 
 from .._concurrency.deadline import Deadline
+from .._concurrency.locks import take
 from .._concurrency.notes import note
 from .._concurrency.pending import PendingCall
 from .._protocol.codec import decode
@@ -123,8 +124,7 @@ class Outlet:
         self._sink = sink
         self._peer = peer
         # Guards the frame that is being written. Held only while the sink takes what fits: nobody waits
-        # for the peer under it. Before Python 3.11 a signal handler may raise in a moment in which it stays
-        # locked for ever; so it is re-entrant for that thread, and the others wait for it within bounds.
+        # for the peer under it. Re-entrant, since a signal handler may write on the thread that is in here.
         self._lock = threading.RLock()
         self._frame: Optional[bytes] = None
         self._taken: list[int] = []
@@ -142,8 +142,9 @@ class Outlet:
         try:
             while True:
                 seconds = _patience(deadline, call)
-                if self._lock.acquire(timeout=seconds):
-                    try:
+                got: list[bool] = []
+                try:
+                    if take(self._lock, seconds, got):
                         if not begun and self._advance():
                             if call is not None:
                                 if call.settled:
@@ -153,8 +154,10 @@ class Outlet:
                             begun = True
                         if begun and (self._frame is not data or self._advance()):
                             return
-                    finally:
+                finally:
+                    if got and got[0]:
                         self._lock.release()
+                if got[0]:
                     seconds = _patience(deadline, call)
                     if seconds:
                         self._sink.wait(seconds)
@@ -171,10 +174,11 @@ class Outlet:
 
         ``limit`` is the size up to which the sink takes a frame as a whole or not at all.
         """
-        if len(data) > limit or not self._lock.acquire(False):
+        if len(data) > limit:
             return False
+        got: list[bool] = []
         try:
-            if not self._advance():
+            if not take(self._lock, 0.0, got) or not self._advance():
                 return False
             self._begin(data)
             if self._advance():
@@ -183,7 +187,8 @@ class Outlet:
             self._withdraw(data, None)
             return False
         finally:
-            self._lock.release()
+            if got and got[0]:
+                self._lock.release()
         return not self._withdraw(data, None)
 
     def _begin(self, data: bytes) -> None:
@@ -209,17 +214,17 @@ class Outlet:
 
     def _withdraw(self, data: bytes, call: Optional[PendingCall]) -> bool:
         """Take a frame back if nothing of it has left; return whether it was."""
-        if not self._lock.acquire(timeout=LOCK_LOST):
-            return False
+        got: list[bool] = []
         try:
-            if self._frame is not data or sum(self._taken) > 0:
+            if not take(self._lock, LOCK_LOST, got) or self._frame is not data or sum(self._taken) > 0:
                 return False
             self._frame = None
             if call is not None:
                 call.request_sent = False
             return True
         finally:
-            self._lock.release()
+            if got and got[0]:
+                self._lock.release()
 
     def _too_late(self, deadline: Deadline, call: Optional[PendingCall]) -> CallTimeout:
         what, sent = ("a message", None) if call is None else (call.method, call.request_sent)

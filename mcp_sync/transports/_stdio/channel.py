@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Callable, Optional
 
 from ..._concurrency.deadline import Deadline
+from ..._concurrency.locks import take
 from ..._concurrency.notes import note
 from ..._concurrency.pending import PendingCall
 from ..._concurrency.threads import join_all, spawn
@@ -245,20 +246,22 @@ class StdoutReader:
     def look(self, call: PendingCall, intake: Intake) -> None:
         """Read for a moment, if it is this thread's turn: the answer may come at once."""
         self._looks += 1
-        if self._others or not CAN_POLL or not self._turn.acquire(False):
-            self._leave_to_reader(call)
-            return
+        got: list[bool] = []
         try:
+            if self._others or not CAN_POLL or not take(self._turn, 0.0, got):
+                self._leave_to_reader(call)
+                return
             self._looker = threading.get_ident()
             until = time.monotonic() + _LOOK
             # What a signal handler raises here, and what the engine does, is for this thread.
             while not call.settled and self._read(intake.take, _LOOK) and time.monotonic() < until:
                 pass
         finally:
-            self._looker = 0
-            self._turn.release()
-            if self._others or not call.settled:
-                self._leave_to_reader(call)
+            if got and got[0]:
+                self._looker = 0
+                self._turn.release()
+                if self._others or not call.settled:
+                    self._leave_to_reader(call)
 
     def _leave_to_reader(self, call: PendingCall) -> None:
         if not call.settled:

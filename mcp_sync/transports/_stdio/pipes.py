@@ -14,6 +14,7 @@ import threading
 import time
 from typing import Callable, Optional
 
+from ..._concurrency.locks import take
 from .._duplex import LOCK_LOST
 
 # Windows has no poll for pipes (and eventlet takes it away): reading and writing block there, until the
@@ -193,8 +194,7 @@ class PipeWriter:
     def __init__(self, fd: int) -> None:
         self._fd = fd
         # Guards the descriptor against being closed during a write. Held for one system call, which does
-        # not block except on Windows; nothing else happens under it. Re-entrant, and waited for within
-        # bounds: before Python 3.11 a signal handler may raise in a moment in which it stays locked.
+        # not block except on Windows; nothing else happens under it. Re-entrant, for signal handlers.
         self._lock = threading.RLock()
         if CAN_POLL:
             os.set_blocking(fd, False)
@@ -207,16 +207,17 @@ class PipeWriter:
         Raises:
             OSError: The pipe is broken or closed.
         """
-        if not self._lock.acquire(timeout=LOCK_LOST):
-            return
+        got: list[bool] = []
         try:
-            if self._fd < 0:
-                raise BrokenPipeError(errno.EPIPE, "the pipe is closed")
-            taken.extend(map(os.write, (self._fd,), (data,)))
+            if take(self._lock, LOCK_LOST, got):
+                if self._fd < 0:
+                    raise BrokenPipeError(errno.EPIPE, "the pipe is closed")
+                taken.extend(map(os.write, (self._fd,), (data,)))
         except BlockingIOError:
             pass
         finally:
-            self._lock.release()
+            if got and got[0]:
+                self._lock.release()
 
     def wait(self, seconds: float) -> None:
         """Wait until something fits, or the pipe is broken, at most so long."""
@@ -227,12 +228,13 @@ class PipeWriter:
 
     def close(self) -> None:
         """Close it, unless a write is stuck in it (Windows). From any thread, more than once."""
-        if not self._lock.acquire(timeout=0.1):
-            return
+        got: list[bool] = []
         try:
-            self.abandon()
+            if take(self._lock, 0.1, got):
+                self.abandon()
         finally:
-            self._lock.release()
+            if got and got[0]:
+                self._lock.release()
 
     def abandon(self) -> None:
         """Close it without the lock: for a forked child, where no other thread exists."""

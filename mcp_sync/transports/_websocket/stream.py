@@ -15,6 +15,7 @@ from typing import Any, Optional, Union
 
 from urllib3.util.wait import wait_for_read, wait_for_write
 
+from ..._concurrency.locks import take
 from .._duplex import LOCK_LOST
 from .._http.exchange import shut_down
 
@@ -42,8 +43,7 @@ class SocketStream:
         self._is_plain = isinstance(sock, socket.socket) and not isinstance(sock, ssl.SSLSocket)
         self._sock: Any = sock if isinstance(sock, socket.socket) else NestedTLS(sock)
         # Guards the state of TLS, and the descriptor against being closed while it is used. Held for one
-        # operation that does not block; nothing else happens under it. Re-entrant, and waited for within
-        # bounds: before Python 3.11 a signal handler may raise in a moment in which it stays locked.
+        # operation that does not block; nothing else happens under it. Re-entrant, for signal handlers.
         self._lock = threading.RLock()
         # What TLS has begun to write: it must be offered again, and nothing else before it.
         self._begun = b""
@@ -62,13 +62,15 @@ class SocketStream:
                 # No signal handler can run between the two and lose what was read by raising.
                 pieces.extend(map(self._sock.recv, (_CHUNK,)))
                 return True
-            if not self._lock.acquire(timeout=LOCK_LOST):
-                return False
+            got: list[bool] = []
             try:
+                if not take(self._lock, LOCK_LOST, got):
+                    return False
                 pieces.append(self._sock.recv(_CHUNK))
                 return True
             finally:
-                self._lock.release()
+                if got and got[0]:
+                    self._lock.release()
         except _NOT_NOW:
             return False
 
@@ -82,9 +84,10 @@ class SocketStream:
         Raises:
             OSError: The connection is broken or closed.
         """
-        if not self._lock.acquire(timeout=LOCK_LOST):
-            return
+        got: list[bool] = []
         try:
+            if not take(self._lock, LOCK_LOST, got):
+                return
             if self._sock.fileno() < 0:
                 raise BrokenPipeError(errno.EPIPE, "the connection is closed")
             if self._is_plain:
@@ -96,7 +99,8 @@ class SocketStream:
         except _NOT_NOW:
             pass
         finally:
-            self._lock.release()
+            if got and got[0]:
+                self._lock.release()
 
     def _write_records(self, data: memoryview, taken: list[int]) -> None:
         for _ in range(_RECORDS):
@@ -135,21 +139,25 @@ class SocketStream:
 
     def shut_down(self) -> None:
         """End the connection, which wakes whoever waits for it. In a forked child: do nothing."""
-        if os.getpid() != self._owner or not self._lock.acquire(timeout=LOCK_LOST):
+        if os.getpid() != self._owner:
             return
+        got: list[bool] = []
         try:
-            shut_down(self._sock)
+            if take(self._lock, LOCK_LOST, got):
+                shut_down(self._sock)
         finally:
-            self._lock.release()
+            if got and got[0]:
+                self._lock.release()
 
     def close(self) -> None:
         """Close the socket. For the thread that reads, or when there is none any more."""
-        if not self._lock.acquire(timeout=LOCK_LOST):
-            return
+        got: list[bool] = []
         try:
-            self.abandon()
+            if take(self._lock, LOCK_LOST, got):
+                self.abandon()
         finally:
-            self._lock.release()
+            if got and got[0]:
+                self._lock.release()
 
     def abandon(self) -> None:
         """Close it without the lock and without a byte: for a forked child, where no other thread exists."""

@@ -1,0 +1,77 @@
+"""A signal handler that raises, at whatever point of a call: other threads go on, and the next call too."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+
+import pytest
+from engine.background import Background
+
+from mcp_sync import Client
+from mcp_sync.testing import FakeServer
+
+from .striking import strike_at
+
+pytestmark = pytest.mark.skipif(sys.version_info < (3, 11), reason="the interpreter runs handlers elsewhere")
+
+SERVER = """
+from mcp_sync.testing import FakeServer
+
+def echo(n: int) -> dict:
+    return {"n": n}
+
+def work(context, n: int) -> dict:
+    for amount in range(3):
+        context.progress(amount, 3)
+    return {"n": n}
+
+FakeServer([echo, work]).serve_stdio()
+"""
+
+
+def echo(n: int) -> dict:
+    return {"n": n}
+
+
+def work(context, n: int) -> dict:
+    for amount in range(3):
+        context.progress(amount, 3)
+    return {"n": n}
+
+
+@contextlib.contextmanager
+def target_of(transport):
+    if transport == "stdio":
+        yield [sys.executable, "-c", SERVER]
+        return
+    server = FakeServer([echo, work])
+    with server.serve_http() if transport == "http" else server.serve_websocket() as endpoint:
+        yield endpoint.url
+
+
+# A connection that is dropped between two steps is closed by the garbage collector, which warns of it.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize("tool", ["echo", "work"])
+@pytest.mark.parametrize("transport", ["stdio", "websocket", "http"])
+def test_a_handler_that_raises_at_any_point_of_a_call_harms_nobody_else(transport, tool):
+    options = {"progress_callback": lambda *values: None} if tool == "work" else {}
+
+    def call():
+        client.call_tool(tool, {"n": 1}, timeout=5, **options)
+
+    def call_both():
+        results = [client.call_tool(name, {"n": 7}, timeout=5, **more) for name, more in checks]
+        return [result.structured_content for result in results]
+
+    checks = (("echo", {}), ("work", {"progress_callback": lambda *values: None}))
+    with target_of(transport) as target, Client(target) as client:
+        call_both()
+        number, step = 1, 5 if tool == "echo" else 11
+        while strike_at(number, call):
+            # In another thread, then here.
+            assert Background(call_both).result(4) == [{"n": 7}, {"n": 7}], number
+            assert call_both() == [{"n": 7}, {"n": 7}], number
+            number += step
+    assert number > 50
