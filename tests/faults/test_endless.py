@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import json
 import socket
@@ -25,6 +26,7 @@ IN_TIME = TIMEOUT + 0.25
 OK = b"HTTP/1.1 200 OK\r\n"
 EVENTS = OK + b"Content-Type: text/event-stream\r\n\r\n"
 CHUNKS = OK + b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+PACKED = OK + b"Content-Type: text/event-stream\r\nContent-Encoding: gzip\r\n\r\n"
 NOTE = json.dumps(
     {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "error", "data": 1}}
 )
@@ -42,6 +44,9 @@ FLOODS = {
     "trailers": (CHUNKS + b"0\r\n", b"A: b\r\n"),
     "comments": (EVENTS, b": still here\n\n"),
     "blank lines": (EVENTS, b"\n\n\n"),
+    "packed blank lines": (PACKED, gzip.compress(b"\n" * (1 << 23))),
+    "packed nothing": (PACKED, gzip.compress(b"")),
+    "a packed body of nothing": (OK + b"Content-Encoding: gzip\r\n\r\n", gzip.compress(b"")),
     "a comment": (EVENTS + b":", b"a" * 100),
     "events without data": (EVENTS, b"id: 1\n\n"),
     "notifications": (EVENTS, b"data: " + NOTE.encode() + b"\n\n"),

@@ -142,7 +142,7 @@ def inflated(pieces: list[bytes], coding: str) -> bytes:
     inflater = Inflater(coding)
     plain = []
     while True:
-        part = inflater.next(lambda: next(waiting))
+        part = inflater.next(lambda: next(waiting), lambda: None)
         assert len(part) <= CHUNK
         if not part:
             return b"".join(plain)

@@ -166,9 +166,23 @@ def test_compressed_bytes_are_undone_a_piece_at_a_time() -> None:
     bomb = gzip.compress(b" " * 50_000_000)
     pieces = iter([bomb, b""])
     inflater = Inflater("gzip")
-    sizes = [len(data) for data in iter(lambda: inflater.next(lambda: next(pieces)), b"")]
+    looks: list[None] = []
+    sizes = [
+        len(data) for data in iter(lambda: inflater.next(pieces.__next__, lambda: looks.append(None)), b"")
+    ]
     assert sum(sizes) == 50_000_000
     assert max(sizes) <= 1_000_000
+    assert len(looks) == len(sizes) - 1, "one look before each piece but the first"
+
+
+def test_what_the_look_between_two_pieces_raises_ends_the_reading() -> None:
+    def late() -> None:
+        raise socket.timeout("too late")
+
+    nothing = gzip.compress(b"")
+    with pytest.raises(socket.timeout):
+        Inflater("gzip").next(lambda: nothing * 2, late)
+    assert Inflater("gzip").next(lambda: nothing + gzip.compress(b"x"), lambda: None) == b"x"
 
 
 def test_a_truncated_compressed_body_is_a_lost_connection(session: Any) -> None:

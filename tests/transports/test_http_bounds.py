@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import socket
 import ssl
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any, Callable
 
 import pytest
@@ -513,3 +515,32 @@ def test_a_stream_that_never_pauses_ends_with_the_deadline(session: Any, is_user
         with pytest.raises(CallTimeout):
             client.call(timeout=0.2)
         assert time.monotonic() - started < 0.2 + SLACK
+
+
+@pytest.mark.parametrize("is_users", [False, True])
+@pytest.mark.parametrize("how", ["deadline", "cancel", "close"])
+def test_a_body_that_swells_to_nothing_but_blank_lines_holds_nobody_up(
+    session: Any, how: str, is_users: bool
+) -> None:
+    packed = gzip.compress(b"\n" * (1 << 24)) * 16
+    sent = threading.Event()
+
+    def script(turn: Turn) -> None:
+        turn.stream(packed, headers={"Content-Encoding": "gzip"})
+        sent.set()
+        turn.wait_for_close()
+
+    with requests.Session() as users:
+        client = session(script, session=users if is_users else None)
+        call = client.pending(timeout=0.2 if how == "deadline" else PATIENCE)
+        with started(client, call) as work:
+            assert sent.wait(PATIENCE)
+            before = time.monotonic()
+            if how == "cancel":
+                call.fail(CallCancelled("enough"))
+            elif how == "close":
+                client.channel.close(Deadline(PATIENCE))
+            fault = {"deadline": CallTimeout, "cancel": None, "close": ConnectionLost}[how]
+            with pytest.raises(fault) if fault else nullcontext():
+                work.result()
+            assert time.monotonic() - before < 0.2 + SLACK

@@ -249,6 +249,19 @@ def test_a_server_that_does_not_answer_delete_delays_close_little(session: Any, 
     over.set()
 
 
+@pytest.mark.parametrize("what", ["request", "notification"])
+def test_a_session_that_the_server_does_not_know_any_more_is_not_ended(session: Any, what: str) -> None:
+    def script(turn: Turn) -> None:
+        turn.reply(404) if "mcp-session-id" in turn.headers else opening(turn)
+
+    client = session(script, wire=LEGACY)
+    client.call("initialize")
+    with pytest.raises(SessionExpired):
+        client.call() if what == "request" else client.notify()
+    client.channel.close(Deadline(PATIENCE))
+    assert [turn.method for turn in client.server.turns] == ["POST", "POST"]
+
+
 def test_close_is_quiet_when_the_server_is_gone() -> None:
     with ScriptedServer(opening) as server:
         context = connected(server.url, wire=LEGACY)

@@ -53,6 +53,8 @@ class HTTPChannel:
         # The exchanges under way. Single operations only, so it needs no lock.
         self._live: set[Exchange] = set()
         self._closed = False
+        # The server does not know the session any more, so there is nothing to end.
+        self._expired = False
         # Taken for good by whoever closes. Nobody waits for it.
         self._closing = threading.Lock()
         self._forgotten = weakref.finalize(self, self._endpoint.close)
@@ -99,6 +101,7 @@ class HTTPChannel:
             self._check_open(call.method)
             self._request(frame, call, exchange)
         except Exception as error:
+            self._note_expiry(error)
             if not call.settled:
                 raise_translated(error, exchange, call.method, self.peer)
         finally:
@@ -134,6 +137,7 @@ class HTTPChannel:
                     self._reader.reject(reply, exchange, doing, in_session)
                 reply.release()
         except Exception as error:
+            self._note_expiry(error)
             raise_translated(error, exchange, doing, self.peer)
         finally:
             self._live.discard(exchange)
@@ -141,6 +145,10 @@ class HTTPChannel:
     def post(self, frame: Frame) -> bool:
         """Return ``False``: a POST always has to wait."""
         return False
+
+    def _note_expiry(self, error: Exception) -> None:
+        if isinstance(error, SessionExpired):
+            self._expired = True
 
     def _check_open(self, doing: str) -> None:
         if self._closed:
@@ -154,7 +162,7 @@ class HTTPChannel:
             return
         self._stop()
         try:
-            if self._endpoint.in_session and self._terminates:
+            if self._endpoint.in_session and self._terminates and not self._expired:
                 self._endpoint.delete(deadline.within(_DELETE_SECONDS))
         except Exception as error:
             logger.debug("The session of %s could not be ended: %s", self.peer, type(error).__name__)

@@ -26,12 +26,10 @@ _LONGEST_WAIT = 31_536_000.0
 FOREIGN = (OSError, http.client.HTTPException, HTTPError, zlib.error)
 """What the libraries below raise when an exchange fails; `CallTimeout` is an ``OSError`` too."""
 
+# What tells for sure that a session of the user has sent nothing.
 _CONNECTING = (
     requests.ConnectTimeout,
-    requests.exceptions.SSLError,
-    requests.exceptions.ProxyError,
     NewConnectionError,
-    ProxyError,
     socket.gaierror,
     ssl.SSLCertVerificationError,
     ConnectionRefusedError,

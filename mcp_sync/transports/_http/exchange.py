@@ -108,6 +108,18 @@ class Exchange:
         if self.call is not None and not self.resumes:
             self.call.request_sent = False
 
+    def check(self, deadline: Deadline) -> None:
+        """Look whether it may go on, where much is done without a wait for the socket.
+
+        Raises:
+            Aborted: Another thread has ended it.
+            socket.timeout: The deadline has passed.
+        """
+        if self.aborted:
+            raise Aborted("the exchange was ended")
+        if deadline.expired:
+            raise socket.timeout("the deadline has passed")
+
     def abort(self) -> None:
         """End the exchange: wake the thread that sends or reads. From any thread; does not block."""
         self.aborted = True

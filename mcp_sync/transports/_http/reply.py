@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Optional, Protocol
+from typing import Any, Callable, NamedTuple, Optional, Protocol, Union
 
 import requests
 
@@ -14,6 +14,8 @@ from .._pieces import compacted
 from .adapter.response import Answer
 
 CHUNK = 262_144
+# What follows the end of a gzip member is copied, so a piece must be small next to thousands of members.
+_PIECE = 16_384
 
 
 class Truncated(OSError):
@@ -96,10 +98,14 @@ class DirectReply:
         """Return what is at hand, or wait for some of it; ``b""`` at the end."""
         if self._inflate is None:
             return self._head.read1(CHUNK)
-        return self._inflate.next(self._compressed)
+        return self._inflate.next(self._compressed, self._check)
 
     def _compressed(self) -> bytes:
         return self._head.read1(CHUNK)
+
+    def _check(self) -> None:
+        if self._answer.held is not None:
+            self._answer.held.check()
 
     def read(self, limit: int) -> bytes:
         """Return the whole body, of at most ``limit`` bytes."""
@@ -144,12 +150,17 @@ class Inflater:
         self._coding = coding.lower()
         self._is_gzip = self._coding != "deflate"
         self._inflate = zlib.decompressobj(zlib.MAX_WBITS | 32)
-        self._rest = b""
+        self._rest: Union[bytes, memoryview] = b""
         # What came before the second byte, which tells whether there is a frame; then ``None``.
         self._first: Optional[bytes] = b""
 
-    def next(self, read: Any) -> bytes:
+    def next(self, read: Callable[[], bytes], check: Callable[[], None]) -> bytes:
         """Return the next bytes, reading compressed ones until there are some; ``b""`` at the end.
+
+        Args:
+            read: Returns compressed bytes, ``b""`` at the end.
+            check: Called before each step but the first after a read: what one read brings may inflate to a
+                thousand times as much. What it raises ends the reading.
 
         Raises:
             InvalidMessage: The coding is another one.
@@ -157,22 +168,34 @@ class Inflater:
         if self._coding not in self.CODINGS:
             raise InvalidMessage(f"the body has the Content-Encoding {self._coding[:40]!r}, unknown here")
         while True:
-            data = self._rest or read()
-            self._rest = b""
-            if not data:
+            if self._rest:
+                check()
+            else:
+                data = read()
+                self._rest = memoryview(data) if len(data) > _PIECE else data
+            if not self._rest:
                 if self._first != b"" and not self._inflate.eof:
                     raise Truncated("the compressed body ended early")
                 return b""
-            if self._inflate.eof:
-                if not self._is_gzip or not data.strip(b"\0"):
-                    continue  # padding
-                self._inflate = zlib.decompressobj(zlib.MAX_WBITS | 16)
-            plain = self._step(data)
-            self._rest = self._inflate.unconsumed_tail or self._inflate.unused_data
+            plain = self._step()
             if plain:
                 return plain
 
-    def _step(self, data: bytes) -> bytes:
+    def _step(self) -> bytes:
+        """Undo the next piece of the rest."""
+        rest = self._rest
+        data, self._rest = (rest, b"") if len(rest) <= _PIECE else (rest[:_PIECE], rest[_PIECE:])
+        if self._inflate.eof:
+            if not self._is_gzip or not bytes(data).strip(b"\0"):
+                return b""  # padding
+            self._inflate = zlib.decompressobj(zlib.MAX_WBITS | 16)
+        plain = self._decompress(data)
+        left = self._inflate.unconsumed_tail or self._inflate.unused_data
+        if left:
+            self._rest = rest[len(rest) - len(self._rest) - len(left) :]
+        return plain
+
+    def _decompress(self, data: Union[bytes, memoryview]) -> bytes:
         try:
             plain = self._inflate.decompress(data, CHUNK)
         except zlib.error:
@@ -180,7 +203,7 @@ class Inflater:
                 raise
             self._inflate = zlib.decompressobj(-zlib.MAX_WBITS)  # Some send deflate without its frame.
             plain = self._inflate.decompress(self._first + data, CHUNK)
-        self._first = data if self._first == b"" and len(data) == 1 else None
+        self._first = bytes(data) if self._first == b"" and len(data) == 1 else None
         return plain
 
 

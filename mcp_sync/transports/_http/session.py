@@ -52,8 +52,13 @@ class SessionReply:
     def read1(self) -> bytes:
         """Return what is at hand, or wait for some of it; ``b""`` at the end."""
         if self._chunks is not None:
+            self._check()
             return next(self._chunks, b"")
-        return self._read() if self._inflate is None else self._inflate.next(self._read)
+        return self._read() if self._inflate is None else self._inflate.next(self._read, self._check)
+
+    def _check(self) -> None:
+        if self._exchange is not None:
+            self._exchange.check(self._deadline)
 
     def _read(self) -> bytes:
         self._arm()

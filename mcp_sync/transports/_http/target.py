@@ -40,8 +40,8 @@ class HTTPTarget:
             raise UsageError(f"session must be a requests.Session, not {type(self.session).__name__}")
         if self.session is not None and _sends_again(self.session, self.url):
             raise UsageError(
-                "the session has an adapter that sends a POST again when no answer comes, so that a tool "
-                "could run twice: give its Retry read=0, or leave POST out of its allowed_methods"
+                "the session has an adapter that may send a POST again after the server got it, so that a tool "
+                "could run twice: repeat connecting alone, by Retry(None, connect=3, read=0, status=0, other=0)"
             )
         if not isinstance(self.verify, (bool, str)):
             raise UsageError(f"verify must be True, False or a path, not {type(self.verify).__name__}")
@@ -109,15 +109,29 @@ class StreamableHTTP(HTTPTarget):
 
 
 def _sends_again(session: Any, url: str) -> bool:
-    """Whether a session's adapter repeats a POST that the server may have acted on."""
-    try:
-        retries = session.get_adapter(url).max_retries
-        allowed, read, total = retries.allowed_methods, retries.read, retries.total
-    except Exception:
-        return False  # No such adapter, or none of requests' own kind.
-    count = total if read is None else read
-    is_repeated = count is None or (count is not False and count > 0)
-    return is_repeated and (not allowed or "POST" in allowed)
+    """Whether an adapter of a session, for this server, repeats a POST that the server may have acted on."""
+    here = "{}://{}:{}/".format(*origin(url)), "{}://{}/".format(*origin(url)[:2])
+    for prefix, adapter in dict(getattr(session, "adapters", None) or {}).items():
+        prefix = str(prefix).lower()
+        if any(each.startswith(prefix) or prefix.startswith(each.rstrip("/")) for each in here):
+            retries = getattr(adapter, "max_retries", None)
+            if retries is not None and _repeats(retries):
+                return True
+    return False
+
+
+def _repeats(retries: Any) -> bool:
+    """Whether urllib3 sends a POST again by this ``Retry`` after the server may have got it."""
+
+    def allows(name: str) -> bool:
+        limit = getattr(retries, name, None)
+        return limit is None or (limit is not False and limit > 0)
+
+    if getattr(retries, "total", None) is not None and not retries.total:
+        return False
+    methods = getattr(retries, "allowed_methods", None)
+    # What is neither a failure to connect nor to read, such as broken TLS, is repeated whatever the method.
+    return allows("other") or ((not methods or "POST" in methods) and (allows("read") or allows("status")))
 
 
 def _is_pair(value: Any) -> bool:

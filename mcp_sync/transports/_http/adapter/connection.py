@@ -183,6 +183,11 @@ class BoundedConnection(_Connection):
         if self._timed is not None:
             self._timed.deadline = deadline
 
+    def check(self) -> None:
+        """Look whether the current exchange may go on; see `Exchange.check`."""
+        if self._exchange is not None and self._timed is not None and self._timed.deadline is not None:
+            self._exchange.check(self._timed.deadline)
+
     def give_back(self) -> bool:
         """Part from the exchange; return whether another one may use the connection.
 
