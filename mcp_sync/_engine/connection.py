@@ -401,7 +401,7 @@ class Connection:
         self._serving[message["id"]] = message["method"]
         calls = [own] if own is not None else list(self._calls.values())
         if not self._router.request(message, calls, self._respond):
-            logger.debug("%s gets no answer to %s: too many wait to be sent", self.channel.peer, message["method"])
+            logger.debug("Dropped the answer to %s: too many wait to be sent", message["method"])
             self._serving.pop(message["id"], None)
 
     def _may_request(self) -> bool:
