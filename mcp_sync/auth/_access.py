@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 from .._concurrency import fork
 from .._concurrency.deadline import Deadline
+from .._concurrency.locks import take
 from ..errors import (
     AccessDenied,
     AuthError,
@@ -336,15 +337,15 @@ class Access:
 
     @contextmanager
     def _in_turn(self, errand: Errand, doing: str) -> Iterator[None]:
-        turn, taken = self._turn, False
-        deadline = errand.within(_TURN_SECONDS)
+        turn, deadline = self._turn, errand.within(_TURN_SECONDS)
+        got: list[bool] = []
         try:
-            while not taken:
+            while not take(turn, _LOOK_SECONDS, got):
+                got.clear()
                 errand.check(deadline, f"{doing} for {self.server_name}")
-                taken = turn.acquire(timeout=_LOOK_SECONDS)
             yield
         finally:
-            if taken:
+            if got and got[0]:
                 turn.release()
 
     @contextmanager
