@@ -24,6 +24,11 @@ _PASSING = (_TOO_MANY, 502, _UNAVAILABLE, 504)
 _TURNED_AWAY = (401, 404, 405, 406, 407, 411, 413, 414, 415, 421, 426, _TOO_MANY, 431)
 # Refusals of a resumption after which another attempt may still succeed.
 _NOT_YET = (408, 425, _TOO_MANY)
+# A stream that stood so long has not failed, even if it brought nothing: proxies cut idle ones.
+_LONG_ENOUGH = 10.0
+# The least that is waited before a stream is taken up, and what that grows to while no message comes.
+_LEAST_DELAY, _LEAST_DELAY_GROWN = 0.01, 0.25
+_DOUBLINGS = 5
 
 
 class Again(NamedTuple):
@@ -90,17 +95,45 @@ def _is_bearable(wait: float, retry: Retry, left: Optional[float]) -> bool:
     return wait <= retry.longest_wait and (left is None or wait < left)
 
 
-def resume_delay(failures: int, asked: Optional[int], retry: Retry) -> Optional[float]:
+class Attempts(NamedTuple):
+    """What came of the attempts in a row to take up a stream.
+
+    A server may end a stream on purpose, again and again, in order to be asked later; it names another event
+    then. That is no failure, but nothing to ask for as fast as one can either.
+
+    Attributes:
+        failures: How many in a row brought nothing.
+        idle: How many in a row brought no message.
+    """
+
+    failures: int = 0
+    idle: int = 0
+
+    def after(self, messages: int, moved: bool, seconds: float) -> Attempts:
+        """Count another one.
+
+        Args:
+            messages: How many it brought. Comments, and events without data, are none.
+            moved: Whether it brought another event id.
+            seconds: How long the stream stood.
+        """
+        if messages or seconds >= _LONG_ENOUGH:
+            return Attempts()
+        return Attempts(0 if moved else self.failures + 1, self.idle + 1)
+
+
+def resume_delay(attempts: Attempts, asked: Optional[int], retry: Retry) -> Optional[float]:
     """Return the seconds until a broken stream is taken up again, ``None`` to give it up.
 
     Args:
-        failures: How many attempts in a row brought nothing.
+        attempts: What came of those so far.
         asked: The milliseconds that the server asked for (its ``retry`` field), if it did.
         retry: What the user allows.
     """
-    if failures >= retry.resume:
+    if attempts.failures >= retry.resume:
         return None
-    return retry.backoff if asked is None else asked / 1000
+    least = min(_LEAST_DELAY * (1 << min(attempts.idle, _DOUBLINGS)), _LEAST_DELAY_GROWN)
+    return max(least, retry.backoff if asked is None else asked / 1000)
 
 
 def ends_resumption(status: int) -> bool:

@@ -36,7 +36,6 @@ class EventStream:
         kind: The type of the last event that had data.
         last_id: The event id that counts at the moment, ``""`` for none.
         retry: The milliseconds before a reconnection, if the server named them; at most an hour.
-        count: How many events there were so far, with and without data.
         junk: The start of the first thing that is no event: no known field, or cut off by the end.
     """
 
@@ -49,7 +48,6 @@ class EventStream:
         self._parsed = SSEClient(_content(self._slot)).events()
         self.last_id = ""
         self.retry: Optional[int] = None
-        self.count = 0
         self.junk = b""
 
     def __iter__(self) -> Iterator[Union[str, bytes]]:
@@ -59,7 +57,6 @@ class EventStream:
             MessageTooLarge: An event is larger than the limit.
         """
         for block in self._blocks():
-            self.count += 1
             if len(block) >= _LARGE:
                 yield self._large(block)
             elif self._take_fields(block):

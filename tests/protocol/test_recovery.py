@@ -7,6 +7,7 @@ import pytest
 from mcp_sync._protocol.methods import CALL_TOOL, INITIALIZE, LIST_TOOLS, METHODS, spec_of
 from mcp_sync._protocol.recovery import (
     Again,
+    Attempts,
     after_failure,
     ends_resumption,
     may_have_acted,
@@ -174,9 +175,36 @@ def test_a_resumption_that_may_succeed_later_is_tried_again(number):
     assert not ends_resumption(number)
 
 
+BROKEN = Attempts()
+
+
+@pytest.mark.parametrize(
+    ("messages", "moved", "seconds", "then"),
+    [
+        (1, True, 0.1, Attempts(0, 0)),
+        (1, False, 0.1, Attempts(0, 0)),
+        (0, True, 0.1, Attempts(0, 5)),
+        (0, False, 0.1, Attempts(2, 5)),
+        (0, False, 9.9, Attempts(2, 5)),
+        (0, False, 10.0, Attempts(0, 0)),
+    ],
+)
+def test_what_counts_as_a_failure_of_a_stream(messages, moved, seconds, then):
+    assert Attempts(1, 4).after(messages, moved, seconds) == then
+
+
 def test_a_broken_stream_is_taken_up_after_the_time_that_the_server_asked_for():
-    assert resume_delay(0, 250, RETRY) == 0.25
-    assert resume_delay(0, 0, RETRY) == 0.0
-    assert resume_delay(2, None, RETRY) == 1.0
-    assert resume_delay(3, 250, RETRY) is None
-    assert resume_delay(0, 250, Retry(resume=0)) is None
+    assert resume_delay(BROKEN, 250, RETRY) == 0.25
+    assert resume_delay(BROKEN, 10, RETRY) == 0.01
+    assert resume_delay(Attempts(2, 2), None, RETRY) == 1.0
+    assert resume_delay(Attempts(3, 3), 250, RETRY) is None
+    assert resume_delay(BROKEN, 250, Retry(resume=0)) is None
+
+
+@pytest.mark.parametrize(
+    ("idle", "seconds"), [(0, 0.01), (1, 0.02), (2, 0.04), (3, 0.08), (4, 0.16), (5, 0.25), (100_000, 0.25)]
+)
+def test_a_server_that_asks_for_haste_and_brings_no_message_is_asked_less_often(idle, seconds):
+    assert resume_delay(Attempts(0, idle), 0, RETRY) == seconds
+    assert resume_delay(Attempts(0, idle), 1000, RETRY) == 1.0
+    assert resume_delay(Attempts(0, idle), None, Retry(backoff=0.0)) == seconds

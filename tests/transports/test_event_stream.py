@@ -23,10 +23,10 @@ def as_text(data: Union[str, bytes]) -> str:
     return data if isinstance(data, str) else data.decode("utf-8", "replace")
 
 
-def parsed_with_state(chunks: Any) -> tuple[list[str], str, Optional[int], int]:
+def parsed_with_state(chunks: Any) -> tuple[list[str], str, Optional[int]]:
     stream = EventStream(chunks, 1 << 20)
     data = [as_text(item) for item in stream]
-    return data, stream.last_id, stream.retry, stream.count
+    return data, stream.last_id, stream.retry
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_other_line_ends_of_unicode_stay_in_the_data() -> None:
     ],
 )
 def test_ids_and_delays_count_without_data_too(body: bytes, last_id: str, retry: Optional[int]) -> None:
-    _, found_id, found_retry, _ = parsed_with_state([body])
+    _, found_id, found_retry = parsed_with_state([body])
     assert (found_id, found_retry) == (last_id, retry)
 
 
@@ -150,7 +150,7 @@ def test_large_and_small_events_are_read_alike() -> None:
     fields = "event: message\nid: 5\nretry: 6\ndata: a\ndata\ndata:b\n: no\n"
     filler = "".join(f"data: {'x' * 1000}{EMOJI}\n" for _ in range(100))
     expected = "a\n\nb\n" + "\n".join([f"{'x' * 1000}{EMOJI}"] * 100)
-    data, last_id, retry, _ = parsed_with_state([f"{fields}{filler}\n".encode()])
+    data, last_id, retry = parsed_with_state([f"{fields}{filler}\n".encode()])
     assert (data, last_id, retry) == ([expected], "5", 6)
     other = f"event: other\n{filler}\n".encode()
     assert parse(other) == [""]

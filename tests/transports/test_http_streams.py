@@ -158,18 +158,18 @@ def test_a_delay_that_no_clock_can_wait_does_not_end_the_thread(session: Any) ->
     assert not thread.is_alive()
 
 
-@pytest.mark.parametrize("how", ["ends", "reset", "refused"])
+@pytest.mark.parametrize("how", ["ends", "comments", "reset", "refused"])
 def test_a_get_stream_that_does_not_stay_is_given_up(how: str, caplog: Any) -> None:
     caplog.set_level("INFO")
 
     def script(turn: Turn) -> None:
         if turn.method == "POST":
             turn.result(1)
-        elif how == "ends":
-            turn.stream()
-            turn.end()
-        else:
+        elif how == "reset":
             turn.reset()
+        else:
+            turn.stream(*([b"retry: 0\n: hi\n\n"] if how == "comments" else []))
+            turn.end()
 
     with serving() as start:
         client = start(script, wire=LEGACY)
@@ -294,7 +294,20 @@ def test_a_server_that_is_asked_again_and_again_may_take_its_time(session: Any) 
     assert [turn.headers["last-event-id"] for turn in gets(client)] == [str(n) for n in range(8)]
 
 
-@pytest.mark.parametrize("how", ["500", "empty", "reset", "no stream"])
+def test_a_server_that_asks_for_haste_is_not_asked_without_a_pause(session: Any) -> None:
+    def script(turn: Turn) -> None:
+        turn.stream(b"id: %d\nretry: 0\ndata:\n\n" % turn.number)
+        turn.end()
+
+    client = session(script, wire=LEGACY)
+    with pytest.raises(CallTimeout):
+        client.call(timeout=0.5)
+    assert 1 <= len(gets(client)) <= 7
+
+
+@pytest.mark.parametrize(
+    "how", ["500", "empty", "comments", "no message", "the same event", "reset", "no stream"]
+)
 def test_attempts_that_bring_nothing_are_counted(session: Any, how: str) -> None:
     def script(turn: Turn) -> None:
         if turn.method == "POST":
@@ -304,6 +317,15 @@ def test_attempts_that_bring_nothing_are_counted(session: Any, how: str) -> None
             turn.reply(500)
         elif how == "empty":
             turn.stream()
+            turn.end()
+        elif how == "comments":
+            turn.stream(b": still here\nretry: 0\n\n")
+            turn.end()
+        elif how == "no message":
+            turn.stream(b"data: <html>\nretry: 0\n\n")
+            turn.end()
+        elif how == "the same event":
+            turn.stream(PRIMING)
             turn.end()
         elif how == "reset":
             turn.reset()

@@ -18,7 +18,7 @@ from ...errors import ConnectionLost, InvalidMessage, MCPError, SessionExpired, 
 from .._base import Frame, Inbound, Settings, Wire
 from .._event_stream import JUNK_LENGTH, EventStream
 from .endpoint import Endpoint
-from .errors import EXCERPT_LENGTH, FOREIGN, raise_translated, status_error
+from .errors import EXCERPT_LENGTH, FOREIGN, raise_translated, root_of, status_error
 from .exchange import Exchange
 from .reply import Ended, Reply, media_type
 from .streams import GetStream, Resumption, unanswered
@@ -121,7 +121,7 @@ class HTTPChannel:
         if ended is None or call.settled:
             return
         if not self._endpoint.wire.resumable or not ended.last_id:
-            raise unanswered(call.method, self.peer, ended) from ended.fault
+            raise unanswered(call.method, self.peer, ended) from root_of(ended.fault)
         self._resumption.run(call, exchange, ended)
 
     def send(self, frame: Frame, deadline: Deadline) -> None:
@@ -248,10 +248,13 @@ class ResponseReader:
         last_id = ""
         fault: Optional[Exception] = None
         junk = b""
+        messages = 0
         try:
             for data in events:
-                odd = self._deliver(data, call, bool(junk)) if data else b""
-                junk = junk or odd
+                if data:
+                    odd = self._deliver(data, call, bool(junk))
+                    junk = junk or odd
+                    messages += not odd
                 if call is not None and call.settled:
                     reply.release()
                     return None
@@ -271,7 +274,7 @@ class ResponseReader:
             reply.release()
         else:
             reply.close()
-        return Ended(events.last_id, events.retry, events.count, fault, junk or events.junk)
+        return Ended(events.last_id, events.retry, messages, fault, junk or events.junk)
 
     def _deliver(self, data: Union[str, bytes], call: Optional[PendingCall], has_warned: bool) -> bytes:
         """Pass a message on; return the start of what is none."""

@@ -58,7 +58,7 @@ class Ended(NamedTuple):
     Attributes:
         last_id: The last event id, ``""`` if there was none.
         retry: The milliseconds before it may be taken up again, if the server named them.
-        events: How many events it brought.
+        messages: How many messages it brought.
         fault: What broke it, ``None`` for an orderly end.
         junk: The start of what it brought and is no message.
         is_final: Whether it is of no use to ask for the rest.
@@ -66,7 +66,7 @@ class Ended(NamedTuple):
 
     last_id: str
     retry: Optional[int]
-    events: int
+    messages: int
     fault: Optional[Exception]
     junk: bytes = b""
     is_final: bool = False

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Optional
 from ..._concurrency.deadline import Deadline
 from ..._concurrency.pending import PendingCall
 from ..._concurrency.threads import spawn
-from ..._protocol.recovery import ends_resumption, resume_delay
+from ..._protocol.recovery import Attempts, ends_resumption, resume_delay
 from ...errors import ConnectionLost, HTTPStatusError, MCPError
 from ...options import Retry
 from .._base import Inbound
 from .endpoint import Endpoint
-from .errors import FOREIGN, timed_out, translated
+from .errors import FOREIGN, root_of, timed_out, translated
 from .exchange import Exchange
 from .reply import Ended, Reply, media_type
 
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from .channel import ResponseReader
 
 logger = logging.getLogger("mcp_sync.transports.http")
-
-# A stream that stood so long has not failed, even if it brought nothing: proxies cut idle ones.
-_LONG_ENOUGH = 10.0
 
 
 class Resumption:
@@ -47,27 +44,28 @@ class Resumption:
     def run(self, call: PendingCall, exchange: Exchange, ended: Ended) -> None:
         """Take the stream up, again and again, until the call is settled.
 
-        A server may end the stream on purpose in order to be asked later. So only attempts that bring
-        nothing count as failures.
+        A server may end the stream on purpose in order to be asked later; see `Attempts` for what counts.
 
         Raises:
             ConnectionLost: Too many attempts in a row failed.
             CallTimeout: The call's deadline passed.
         """
         exchange.resumes = True
-        failures = 0
+        attempts = Attempts()
         while not ended.is_final:
-            delay = resume_delay(failures, ended.retry, self._retry)
+            delay = resume_delay(attempts, ended.retry, self._retry)
             if delay is None:
                 break
             if self._wait(call, exchange, delay):
                 return
+            started = time.monotonic()
             outcome = self._attempt_again(call, exchange, ended)
             if outcome is None:
                 return
-            failures = 0 if outcome.events else failures + 1
+            moved = outcome.last_id != ended.last_id
+            attempts = attempts.after(outcome.messages, moved, time.monotonic() - started)
             ended = outcome
-        raise unanswered(call.method, self._peer, ended) from ended.fault
+        raise unanswered(call.method, self._peer, ended) from root_of(ended.fault)
 
     def take_up(self, call: PendingCall, exchange: Exchange, last_id: str) -> None:
         """Take up the stream of an earlier call; see `run`."""
@@ -80,13 +78,13 @@ class Resumption:
         try:
             outcome = self._attempt(call, exchange, ended.last_id)
         except HTTPStatusError as error:
-            return ended._replace(events=0, fault=error, is_final=ends_resumption(error.status))
+            return ended._replace(messages=0, fault=error, is_final=ends_resumption(error.status))
         except MCPError:
             raise
         except FOREIGN as error:
             if exchange.aborted or exchange.deadline.expired:
                 raise
-            return ended._replace(events=0, fault=error)
+            return ended._replace(messages=0, fault=error)
         if outcome is None:
             return None
         retry = ended.retry if outcome.retry is None else outcome.retry
@@ -182,24 +180,25 @@ class GetStream:
                 self._give_up(error)
 
     def _read_until_refused(self) -> None:
-        failures = 0
+        attempts = Attempts()
         delay: Optional[int] = None
         while True:
-            started = time.monotonic()
+            started, before = time.monotonic(), self._last_id
             try:
                 ended = self._read()
-                lasted = time.monotonic() - started > _LONG_ENOUGH
-                failures = 0 if ended.events or lasted else failures + 1
+                moved = self._last_id != before
+                attempts = attempts.after(ended.messages, moved, time.monotonic() - started)
                 fault = ended.fault
                 delay = ended.retry if ended.retry is not None else delay
             except FOREIGN as error:
                 fault = error
-                failures += 1
+                attempts = attempts.after(0, False, 0.0)
             if self._stopped.is_set():
                 return
-            seconds = resume_delay(failures, delay, self._retry)
+            seconds = resume_delay(attempts, delay, self._retry)
             if seconds is None:
-                raise ConnectionLost(f"GET: the stream of {self._peer} does not stay open") from fault
+                text = f"GET: the stream of {self._peer} does not stay open"
+                raise ConnectionLost(text) from root_of(fault)
             if self._stopped.wait(seconds):
                 return
 
