@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-import math
+import threading
 from dataclasses import dataclass
 from typing import Any, Optional, Union
 
@@ -24,6 +24,8 @@ class _Unset(enum.Enum):
 
 UNSET = _Unset.UNSET
 
+# More seconds than this no lock can wait (about 292 years).
+LONGEST = threading.TIMEOUT_MAX
 Seconds = Optional[float]
 TimeoutArgument = Union[float, None, _Unset]
 
@@ -36,8 +38,10 @@ def check_seconds(name: str, value: Any) -> None:
     """
     if value is None:
         return
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value or value < 0:
         raise UsageError(f"{name} must be a number of seconds (0 or more) or None, not {value!r}")
+    if value > LONGEST:
+        raise UsageError(f"{name} is longer than any clock can wait; None means no bound")
 
 
 def check_validation(mode: Any) -> None:
@@ -88,7 +92,8 @@ class Limits:
     Attributes:
         message_bytes: The largest message that is accepted, in bytes, after decompression, and the largest
             event of a stream. On a channel that all calls share (stdio, WebSocket, HTTP+SSE) a larger one
-            costs the connection, elsewhere the call.
+            costs the connection, elsewhere the call. Once a message has arrived, no timeout interrupts the
+            reading of it; that takes up to a second per megabyte, where it consists of tiny entries.
         pages: How many pages an iterator follows.
         input_rounds: How often a server may ask for input within one call (2026-07-28).
         queue_length: How many messages may wait for the callbacks.

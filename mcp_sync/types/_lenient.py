@@ -39,6 +39,13 @@ _AS_RECEIVED = "as received"
 
 _REFUSED = "refused"
 
+# A list with more entries of no use is no list of what it should be.
+_MOST_DROPPED = 10_000
+_MOST_NAMED = 3
+_LONGEST_REASON = 200
+# pydantic 2.7 does not know it, and lists what is wrong with each of a million entries.
+_FAIL_FAST: Any = {"fail_fast": True} if "fail_fast" in core_schema.ListSchema.__annotations__ else {}
+
 
 def is_built_by_hand(info: core_schema.ValidationInfo) -> bool:
     """Tell whether the model is being built in Python, so that nothing may be bent into shape."""
@@ -126,7 +133,9 @@ class KnownOr:
 
 
 class Entries:
-    """Field annotation of a list: drop the entries that cannot be used, each with a warning.
+    """Field annotation of a list: drop the entries that cannot be used, with one warning for all of them.
+
+    A list with more than 10,000 of them does not fit.
 
     Args:
         noun: What an entry is, for the warning.
@@ -138,9 +147,9 @@ class Entries:
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
-        entries = handler(source)
+        entries: Any = handler(source)
         usable = core_schema.with_info_wrap_validator_function(self._drop_unusable, entries)
-        return _either(entries, usable)
+        return _either({**entries, **_FAIL_FAST}, usable)
 
     def _drop_unusable(
         self,
@@ -148,23 +157,34 @@ class Entries:
         handler: core_schema.ValidatorFunctionWrapHandler,
         info: core_schema.ValidationInfo,
     ) -> Any:
-        try:
+        if is_built_by_hand(info) or not isinstance(value, list):
             return handler(value)
-        except ValidationError as error:
-            if is_built_by_hand(info) or not isinstance(value, list):
-                raise
-            reasons = _reasons_by_index(error)
-        for index, reason in reasons.items():
-            _log.warning("dropped %s %d%s: %s", self._noun, index, _label(value[index]), reason)
-        return handler([entry for index, entry in enumerate(value) if index not in reasons])
+        usable: list[Any] = []
+        dropped = 0
+        named: list[str] = []
+        for index, entry in enumerate(value):
+            try:
+                usable += handler([entry])
+            except ValidationError as error:
+                dropped += 1
+                if dropped > _MOST_DROPPED:
+                    raise refuse() from None
+                if len(named) < _MOST_NAMED:
+                    named.append(f"{index}{_label(entry)}: {_reason(error)}")
+        self._warn(dropped, len(value), named)
+        return usable
+
+    def _warn(self, dropped: int, count: int, named: list[str]) -> None:
+        if dropped == 1:
+            _log.warning("dropped %s %s", self._noun, named[0])
+        elif dropped:
+            more = "; ..." if dropped > len(named) else ""
+            _log.warning("dropped %d of %d %ss: %s%s", dropped, count, self._noun, "; ".join(named), more)
 
 
-def _reasons_by_index(error: ValidationError) -> dict[int, str]:
-    reasons: dict[int, str] = {}
-    for problem in _problems(error):
-        index, *path = problem.path
-        reasons.setdefault(int(index), _sentence(path, problem.message))
-    return reasons
+def _reason(error: ValidationError) -> str:
+    problem = _problems(error)[0]
+    return _sentence(problem.path[1:], problem.message)[:_LONGEST_REASON]
 
 
 def _label(entry: Any) -> str:

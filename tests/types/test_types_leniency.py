@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ from mcp_sync.types import (
     Tool,
     UnknownContent,
 )
+from mcp_sync.types._lenient import first_problem
 
 GOOD = {"name": "good", "inputSchema": {"type": "object"}}
 
@@ -110,6 +112,28 @@ def test_the_warning_names_the_entry_and_the_reason(caplog: pytest.LogCaptureFix
     assert "tool 0" in second
     assert "'Search the web'" in second
     assert "name: Field required" in second
+
+
+def test_many_entries_of_no_use_are_told_in_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+    result = ListToolsResult.model_validate({"tools": [{"title": f"t{n}"} for n in range(2000)] + [GOOD]})
+    assert result.to_wire() == {"tools": [GOOD]}
+    (record,) = caplog.records
+    reason = "name: Field required"
+    assert record.getMessage() == (
+        f"dropped 2000 of 2001 tools: 0 (title 't0'): {reason}; 1 (title 't1'): {reason}; "
+        f"2 (title 't2'): {reason}; ..."
+    )
+
+
+def test_a_list_of_nothing_but_rubbish_does_not_fit_and_is_given_up_early(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert ListToolsResult.model_validate({"tools": [{}] * 10_000}).tools == []
+    caplog.clear()
+    with pytest.raises(ValidationError) as caught:
+        ListToolsResult.model_validate({"tools": [{}] * 200_000})
+    assert first_problem(caught.value) == "tools.0.name: Field required"
+    assert caplog.records == []
 
 
 def test_a_warning_shows_no_more_than_a_part_of_untrusted_text(caplog: pytest.LogCaptureFixture) -> None:
@@ -265,10 +289,10 @@ def test_a_strange_content_block_stays_readable_and_hides_no_other(block: dict[s
 def test_an_entry_that_is_no_block_is_dropped_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     result = CallToolResult.model_validate({"content": [None, "text", {"type": "text", "text": "a"}]})
     assert result.text == "a"
-    assert [record.getMessage().split(":")[0] for record in caplog.records] == [
-        "dropped content block 0",
-        "dropped content block 1",
-    ]
+    (record,) = caplog.records
+    assert re.fullmatch(
+        "dropped 2 of 3 content blocks: 0: .* object.*; 1: .* object[^;]*", record.getMessage()
+    )
 
 
 def test_bad_annotations_do_not_cost_a_text_block_its_text() -> None:
