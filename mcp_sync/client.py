@@ -147,8 +147,17 @@ def make_target(target: Any, http: Mapping[str, Any]) -> Target:
         raise UsageError(f"a server in this process is reached by InMemory({type(target).__name__}(...))")
     raise UsageError(
         'a target is a URL ("https://host/mcp"), a command as a list (["python", "server.py"]) or an object '
-        f"of mcp_sync.transports, not {target!r}"
+        f"of mcp_sync.transports, not {_kind_of(target)}"
     )
+
+
+def _kind_of(target: Any) -> str:
+    """Say what was passed, without its content: it may hold a secret, wherever it stands."""
+    if isinstance(target, str):
+        return "another string (a command goes into a list, and a URL has no space before it)"
+    if isinstance(target, (list, tuple)) and target:
+        return "one with other things than strings in it"
+    return f"a {type(target).__name__}" if target or target is None else f"an empty {type(target).__name__}"
 
 
 def _websocket(url: str, options: Mapping[str, Any]) -> Target:

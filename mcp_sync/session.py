@@ -200,14 +200,18 @@ class ClientSession(Verbs):
         return self._engine.open(deadline_of(None if bound is UNSET else bound), negotiation)
 
     def close(self, timeout: Optional[float] = None) -> None:
-        """Close the session. Idempotent, from any thread, also from a callback; never raises.
+        """Close the session. Idempotent, from any thread, also from a callback.
 
         Every call in flight fails with `ClientClosed`, and so does every later one. On legacy HTTP the
         session is ended on the server; a server process is ended with all its children.
 
         Args:
             timeout: Seconds that it may take; default ``Timeouts.close``.
+
+        Raises:
+            UsageError: ``timeout`` is no number of seconds. Nothing else.
         """
+        check_seconds("timeout", timeout)
         self._engine.close(Deadline(self._timeouts.close if timeout is None else timeout))
 
     @property

@@ -6,7 +6,7 @@ import threading
 import weakref
 from typing import Optional
 
-from ..errors import CallCancelled
+from ..errors import CallCancelled, UsageError
 from .pending import PendingCall
 
 
@@ -32,7 +32,13 @@ class CancelToken:
         self._lock = threading.RLock()
 
     def cancel(self, reason: Optional[str] = None) -> None:
-        """Cancel all calls of this token, now and later. Does not block; only the first reason counts."""
+        """Cancel all calls of this token, now and later. Does not block; only the first reason counts.
+
+        Raises:
+            UsageError: The reason is no string.
+        """
+        if reason is not None and not isinstance(reason, str):
+            raise UsageError(f"the reason must be a str, not {type(reason).__name__}")
         with self._lock:
             if self.cancelled:
                 return

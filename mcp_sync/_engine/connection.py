@@ -45,6 +45,9 @@ _LAST_WORD = 0.2
 _INLINE_POLL = 0.02
 
 
+# What a server says that could not read a message, and so knows no id of it: parse error, invalid request.
+_UNREADABLE = (-32700, -32600)
+
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -279,7 +282,7 @@ class Connection:
             return  # The closed response stream has told it.
         params: dict[str, Any] = {"requestId": call.id}
         if isinstance(error, CallCancelled) and error.reason:
-            params["reason"] = str(error.reason)
+            params["reason"] = error.reason.encode("utf-8", "replace").decode()
         frame = Frame(self.encode("notifications/cancelled", params), "notifications/cancelled")
         if not self.channel.post(frame):
             told = threading.Event()
@@ -339,6 +342,9 @@ class Connection:
         call = self._find(message, own)
         if call is None:
             logger.debug("Dropped an answer to no call in flight (id %r)", message.get("id"))
+            if message.get("id") is None:
+                what = repr(message.get("error"))[:200]
+                self.report(ProtocolError(f"the server sent an error for no request: {what}"))
             return
         fault = codec.response_fault(message)
         parts = codec.error_parts(message)
@@ -357,13 +363,19 @@ class Connection:
             # The server could not read the id. Its error belongs to the only call that it can.
             if own is not None:
                 return own
-            calls = list(self._calls.values())
-            return calls[0] if len(calls) == 1 else None
+            return self._only_call(message)
         number = codec.as_id(raw)
         if number is not None and not isinstance(raw, int) and not self._odd_ids_seen:
             self._odd_ids_seen = True
             logger.warning("%s answers with ids of another type (%r)", self.channel.peer, raw)
         return self._calls.get(number) if number is not None else None
+
+    def _only_call(self, message: Mapping[str, Any]) -> Optional[PendingCall]:
+        """Return the call that a server must mean which could not read what it got: the only one there is."""
+        parts = codec.error_parts(message)
+        calls = list(self._calls.values())
+        is_possible = self.channel.duplex and parts is not None and parts.code in _UNREADABLE
+        return calls[0] if is_possible and len(calls) == 1 else None
 
     def _notification(self, message: dict[str, Any], own: Optional[PendingCall]) -> None:
         method = message["method"]

@@ -51,10 +51,8 @@ def options(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
         return
     with requests.Session() as session:
         if request.param == "one that repeats":
-            # Where nothing was sent, and where the server has said that it did nothing.
-            repeating = TheirRetry(
-                total=3, read=0, backoff_factor=0, allowed_methods=None, status_forcelist=[503]
-            )
+            # Where nothing was sent.
+            repeating = TheirRetry(None, connect=3, read=0, status=0, other=0, backoff_factor=0)
             session.mount("http://", HTTPAdapter(max_retries=repeating))
         yield {"session": session}
     gc.collect()  # The error of requests and its connection hold each other.
@@ -100,10 +98,16 @@ def test_an_opening_that_takes_too_long_is_not_cancelled(options: dict[str, Any]
         (TheirRetry(total=3, allowed_methods=None), True),
         (TheirRetry(total=3, allowed_methods=["POST", "GET"], status_forcelist=[503]), True),
         (TheirRetry(read=2, total=None, allowed_methods=["POST"]), True),
-        (TheirRetry(total=3, read=0, allowed_methods=["POST"], status_forcelist=[503]), False),
-        (TheirRetry(total=3), False),
+        (TheirRetry(total=3, read=0, allowed_methods=["POST"], status_forcelist=[503]), True),
+        (TheirRetry(total=3, read=0, allowed_methods=["POST"], status=0), True),
+        (TheirRetry(total=3), True),
+        (3, True),
+        (TheirRetry(total=3, other=0), False),
+        (TheirRetry(None, connect=3, read=0, status=0, other=0), False),
+        (TheirRetry(None, connect=3, read=0, status=0, other=0, allowed_methods=None), False),
         (TheirRetry(total=0, allowed_methods=None), False),
-        (3, False),
+        (TheirRetry(total=False, allowed_methods=None), False),
+        (0, False),
     ],
 )
 def test_a_session_that_would_send_a_tool_call_again_is_refused(repeating: Any, is_refused: bool) -> None:
@@ -115,3 +119,14 @@ def test_a_session_that_would_send_a_tool_call_again_is_refused(repeating: Any, 
         else:
             StreamableHTTP("https://example.com/mcp", session=session)
         StreamableHTTP("http://example.com/mcp", session=session)  # Another adapter.
+
+
+@pytest.mark.parametrize("prefix", ["https://example.com/messages", "https://example.com", "https://", "HTTPS://"])
+def test_any_adapter_for_the_server_counts(prefix: str) -> None:
+    with requests.Session() as session:
+        session.mount(prefix, HTTPAdapter(max_retries=3))
+        session.mount("https://other.example/", HTTPAdapter(max_retries=3))
+        with pytest.raises(UsageError, match="a tool could run twice"):
+            StreamableHTTP("https://example.com:443/mcp", session=session)
+        if "example" in prefix:
+            StreamableHTTP("https://third.example/mcp", session=session)

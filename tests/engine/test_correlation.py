@@ -7,10 +7,10 @@ import logging
 import pytest
 
 from mcp_sync import Client
-from mcp_sync.errors import InvalidMessage, InvalidResult, MethodNotFound, RemoteError
+from mcp_sync.errors import InvalidMessage, InvalidResult, MethodNotFound, ProtocolError, RemoteError
 
 from .background import Background, wait_until
-from .scripted import DuplexTarget, text
+from .scripted import DuplexTarget, PostTarget, modern, text
 
 RESULT = text("done")
 
@@ -180,6 +180,29 @@ def test_an_error_code_of_another_type_is_read(client, channel, code):
     with pytest.raises(RemoteError) as caught:
         waiting.result()
     assert caught.value.code == -32000
+
+
+def test_an_error_for_what_is_no_request_fails_no_call():
+    """A server may answer a notification, although it must not; it has read it, so it is no call of ours."""
+    seen = []
+    target = DuplexTarget()
+    with Client(target, message_handler=seen.append) as client:
+        call = Background(client.call_tool, "x")
+        request = target.now.expect("tools/call")
+        target.now.say({"jsonrpc": "2.0", "id": None, "error": {"code": -32601, "message": "no such thing"}})
+        target.now.answer(request, text("done"))
+        assert call.result().text == "done"
+        wait_until(lambda: any(isinstance(each, ProtocolError) for each in seen))
+
+
+def test_an_error_without_id_on_a_stream_of_its_own_concerns_no_post():
+    target = PostTarget(modern(tools_call=lambda request: [deliver, text("done")]))
+
+    def deliver():
+        target.now.inbound.receive({"id": None, "error": {"code": -32600, "message": "no"}})
+
+    with Client(target) as client:
+        assert client.call_tool("x").text == "done"
 
 
 def test_an_error_without_an_id_belongs_to_the_only_call_in_flight(client, channel):

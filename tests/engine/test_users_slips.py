@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+import traceback
 from pathlib import Path
 
 import pytest
 
-from mcp_sync import CancelToken, Client, ClientSession, InMemory, UsageError, types
+from mcp_sync import CallCancelled, CancelToken, Client, ClientSession, InMemory, Timeouts, UsageError, types
 from mcp_sync.testing import FakeServer
 
+from .background import Background
 from .scripted import DuplexTarget, legacy, modern, text
 
 
@@ -85,6 +87,59 @@ def test_a_wrong_setting_is_refused_when_the_client_is_made(options, words):
 def test_a_server_object_without_its_target_is_named():
     with pytest.raises(UsageError, match=r"InMemory\(FakeServer\(\.\.\.\)\)"):
         Client(FakeServer())
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        " https://u:S3CRET@host/mcp",
+        "htps://host/mcp?api_key=S3CRET",
+        "server --api-key S3CRET",
+        ["server", "--api-key", "S3CRET", 5],
+        {"command": "npx", "env": {"API_KEY": "S3CRET"}},
+        "https://u:S3CRET/x@host/mcp",
+        "https://u:S3CRET#x@host/mcp",
+        "https://u:S3CRET?x@host/mcp",
+        "ws://u:S3CRET/x@host/mcp",
+        "https://u:S3CRET@h\u2100st/mcp",
+    ],
+)
+def test_what_is_no_target_is_refused_without_a_word_of_it(target):
+    with pytest.raises(UsageError) as caught:
+        Client(target)
+    shown = "".join(traceback.format_exception(None, caught.value, None))
+    assert "S3CRET" not in shown + repr(caught.value.args)
+
+
+@pytest.mark.parametrize("seconds", [1e10, 10**400, float("inf")])
+def test_a_time_that_no_clock_can_wait_is_refused(client, seconds):
+    for use in (lambda: client.call_tool("x", timeout=seconds), lambda: Timeouts(close=seconds)):
+        with pytest.raises(UsageError, match="None means no bound"):
+            use()
+    with pytest.raises(UsageError):
+        client.close(seconds)
+    with pytest.raises(UsageError):
+        client.close("5")
+    assert client.call_tool("x").text == "done"
+
+
+@pytest.mark.parametrize("reason", [5, b"x", ["too late"]])
+def test_a_reason_that_is_no_string_is_refused(client, reason):
+    token = CancelToken()
+    with pytest.raises(UsageError, match="the reason must be a str"):
+        token.cancel(reason)
+    assert client.call_tool("x", cancel=token).text == "done"
+
+
+def test_a_reason_that_utf8_cannot_hold_is_sent_as_it_can():
+    target = DuplexTarget()
+    token = CancelToken()
+    with Client(target) as client:
+        call = Background(client.call_tool, "x", cancel=token)
+        target.now.expect("tools/call")
+        token.cancel("lone \ud800")
+        assert isinstance(call.error(), CallCancelled)
+        assert target.now.expect("notifications/cancelled")["params"]["reason"] == "lone ?"
 
 
 def test_a_session_on_what_was_not_entered_says_what_to_do():

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import gc
 import gzip
 import io
 import json
+import socket
 import threading
+import traceback
 from collections.abc import Iterator
 from typing import Any, Callable
 
@@ -38,6 +41,7 @@ from mcp_sync.errors import (
     ConnectionLost,
     HTTPStatusError,
     InvalidMessage,
+    TransportError,
     UsageError,
 )
 
@@ -586,7 +590,52 @@ def test_failures_in_a_session_of_the_user_are_translated(session: Any) -> None:
         with pytest.raises(ConnectFailed) as refused:
             client.send(call)
         assert refused.value.request_sent is call.request_sent is False
-        assert "secret" not in str(refused.value)
+        assert "secret" not in "".join(traceback.format_exception(None, refused.value, refused.tb))
+
+
+def test_tls_that_breaks_in_a_session_of_the_user_leaves_open_what_was_sent() -> None:
+    def serve() -> None:
+        sock, _ = listener.accept()
+        with sock:
+            sock.recv(4096)
+            sock.sendall(b"HTTP/1.1 400 This is no TLS\r\n\r\n")
+            with contextlib.suppress(OSError):
+                sock.recv(4096)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, requests.Session() as mine:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        url = f"https://127.0.0.1:{listener.getsockname()[1]}/mcp"
+        with connected(url, session=mine) as client, pytest.raises(ConnectionLost) as broken:
+            client.call()
+        thread.join()
+    assert broken.value.request_sent is None
+
+
+def test_a_bad_header_of_a_hook_in_a_session_of_the_user_is_refused_without_its_value(session: Any) -> None:
+    def hook(request: Any) -> Any:
+        request.headers["Authorization"] = "Bearer secret\r\n"
+        return request
+
+    with requests.Session() as mine:
+        client = session(lambda turn: turn.result(), session=mine, auth=hook)
+        with pytest.raises(UsageError) as refused:
+            client.call()
+    assert "secret" not in "".join(traceback.format_exception(None, refused.value, refused.tb))
+
+
+def test_a_proxy_that_is_no_url_is_told_without_its_password(session: Any) -> None:
+    client = session(lambda turn: turn.result(), proxies={"http": "http://u:secret/x@proxy.invalid"})
+    with pytest.raises(TransportError) as refused:
+        client.call()
+    assert "secret" not in "".join(traceback.format_exception(None, refused.value, refused.tb))
+
+
+def test_a_proxy_that_refuses_is_named_without_its_password(session: Any) -> None:
+    client = session(lambda turn: turn.result(), proxies={"http": "http://u:secret@127.0.0.1:1"})
+    with pytest.raises(ConnectFailed, match=r"through the proxy http://127\.0\.0\.1:1") as refused:
+        client.call()
+    assert "secret" not in "".join(traceback.format_exception(None, refused.value, refused.tb))
 
 
 class Canned(HTTPAdapter):

@@ -13,7 +13,7 @@ from typing import Any, NoReturn, Optional
 
 import requests
 from urllib3.connection import CertificateError  # type: ignore[attr-defined]
-from urllib3.exceptions import HTTPError, NewConnectionError, ProxyError
+from urllib3.exceptions import HTTPError, NewConnectionError
 
 from ..._protocol.recovery import may_have_acted
 from ...errors import CallTimeout, ConnectFailed, ConnectionLost, HTTPStatusError, MCPError, UsageError
@@ -37,18 +37,20 @@ _CONNECTING = (
 
 
 def raise_translated(error: Exception, exchange: Exchange, doing: str, peer: str) -> NoReturn:
-    """Raise what `translated` makes of an error, with the error as its cause.
+    """Raise what `translated` makes of an error, with what is at the bottom of it as its cause.
 
     Raises:
         MCPError: The library's word for it.
     """
     fault = translated(error, exchange, doing, peer)
+    cause = root_of(error)
     try:
         if fault is error:
             raise error
-        raise fault from error
+        raise fault from cause
     finally:
-        del error, fault  # A frame that knows its own error is a circle, and keeps connections alive.
+        # A frame that knows its own error is a circle, and keeps connections alive.
+        del error, fault, cause
 
 
 def translated(error: Exception, exchange: Exchange, doing: str, peer: str) -> Exception:
@@ -60,9 +62,13 @@ def translated(error: Exception, exchange: Exchange, doing: str, peer: str) -> E
         doing: The method of the message, or of HTTP.
         peer: How the server is named.
     """
-    if isinstance(error, MCPError) or not isinstance(error, (*FOREIGN, UnicodeEncodeError)):
+    # What http.client says of a header that a hook of the user's session has set.
+    is_bad_header = type(error) is ValueError and str(error).startswith("Invalid header")
+    if isinstance(error, MCPError) or not (
+        is_bad_header or isinstance(error, (*FOREIGN, UnicodeEncodeError))
+    ):
         return error
-    if isinstance(error, (requests.exceptions.InvalidHeader, UnicodeEncodeError)):
+    if is_bad_header or isinstance(error, (requests.exceptions.InvalidHeader, UnicodeEncodeError)):
         return UsageError(f"{doing}: a header cannot be sent: it holds a line end or is not Latin-1")
     if isinstance(error, requests.exceptions.InvalidSchema) and "SOCKS" in str(error):
         return UsageError(f"{doing}: a SOCKS proxy needs the package PySocks")
@@ -76,7 +82,10 @@ def translated(error: Exception, exchange: Exchange, doing: str, peer: str) -> E
         exchange.unmark_sent()
         way = f" through the proxy {exchange.proxy}" if exchange.proxy else ""
         return ConnectFailed(f"{doing}: no connection to {peer}{way}: {cause}", request_sent=False)
-    return ConnectionLost(f"{doing}: the connection to {peer} broke: {cause}", request_sent=True)
+    # A session of the user does not tell whether TLS broke before or after the request.
+    is_unknown = exchange.session and any(isinstance(each, ssl.SSLError) for each in _chain(error))
+    sent = None if is_unknown else True
+    return ConnectionLost(f"{doing}: the connection to {peer} broke: {cause}", request_sent=sent)
 
 
 def timed_out(exchange: Exchange, doing: str, peer: str) -> CallTimeout:
@@ -97,6 +106,18 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         seen.add(id(item))
         yield item
         queue += [*item.args, getattr(item, "reason", None), item.__cause__, item.__context__]
+
+
+def root_of(error: Optional[BaseException]) -> Optional[BaseException]:
+    """Return what may be shown as a cause: an error of ours, or the innermost one of the standard library.
+
+    The words of requests and urllib3 hold the URL with its query, and headers.
+    """
+    if error is None or isinstance(error, MCPError):
+        return error
+    foreign = (requests.RequestException, HTTPError)
+    found = [each for each in _chain(error) if isinstance(each, FOREIGN) and not isinstance(each, foreign)]
+    return found[-1] if found else None
 
 
 def _described(error: BaseException) -> str:
@@ -143,8 +164,10 @@ def status_error(
 
 
 def public_headers(headers: Any) -> dict[str, str]:
-    """Return headers with their names in lower case, without cookies."""
+    """Return headers with their names in lower case, without cookies and without the query of a redirect."""
     lower = {name.lower(): value for name, value in headers.items()}
+    if "location" in lower:
+        lower["location"] = public_url(lower["location"])
     return {name: value for name, value in lower.items() if name not in ("set-cookie", "set-cookie2")}
 
 

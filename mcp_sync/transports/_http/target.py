@@ -40,8 +40,9 @@ class HTTPTarget:
             raise UsageError(f"session must be a requests.Session, not {type(self.session).__name__}")
         if self.session is not None and _sends_again(self.session, self.url):
             raise UsageError(
-                "the session has an adapter that may send a POST again after the server got it, so that a tool "
-                "could run twice: repeat connecting alone, by Retry(None, connect=3, read=0, status=0, other=0)"
+                "the session has an adapter that may send a POST again after the server got it, so that a "
+                "tool could run twice: let it repeat connecting alone, by "
+                "Retry(None, connect=3, read=0, status=0, other=0)"
             )
         if not isinstance(self.verify, (bool, str)):
             raise UsageError(f"verify must be True, False or a path, not {type(self.verify).__name__}")
@@ -156,8 +157,12 @@ def check_url(url: Any, schemes: tuple[str, ...]) -> None:
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
-    except ValueError as error:
-        raise UsageError(f"the URL cannot be read: {error}") from None
+    except ValueError:
+        # Its words quote what may be a password with a slash in it.
+        raise UsageError(
+            "the URL cannot be read: its port is no number, or its host no name (characters such as / ? # of "
+            "a password have to be quoted)"
+        ) from None
     if parts.scheme.lower() not in schemes or not host:
         wanted = " or ".join(f"{scheme}://host/path" for scheme in schemes)
         raise UsageError(f"the URL must look like {wanted}, not {public_url(url)!r}")

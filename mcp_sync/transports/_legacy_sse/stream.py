@@ -14,7 +14,7 @@ from ..._concurrency.threads import spawn
 from ...errors import ConnectFailed, ConnectionLost, MCPError, ProtocolError
 from .._duplex import Intake
 from .._event_stream import EventStream
-from .._http.errors import translated
+from .._http.errors import root_of, translated
 from .._http.exchange import Exchange
 from .._http.reply import Reply
 from .._http.target import origin
@@ -129,7 +129,7 @@ class ServerStream:
             logger.error("The stream of %s cannot be read any more", self._peer, exc_info=error)
             fault = ConnectionLost(f"the event stream of {self._peer} cannot be read any more")
         if fault is not error:
-            fault.__cause__ = error
+            fault.__cause__ = root_of(error)
         assert isinstance(fault, MCPError)
         return fault
 
