@@ -1,4 +1,4 @@
-"""`ClientSession`: one session with a server, from opening to closing."""
+"""`ClientSession`: one session with a server, from opening to closing. Its calls are in `mcp_sync.verbs`."""
 
 from __future__ import annotations
 

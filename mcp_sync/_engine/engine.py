@@ -1,8 +1,8 @@
 """The life of a client: opening, calling, reopening, closing.
 
-The way of one call: a verb of `ClientSession` builds the params and asks `Engine.call`, which takes the
-current connection (opening one if need be), lets `Connection.exchange` send the request and wait, answers
-input rounds, and validates the result.
+The way of one call: a verb (`mcp_sync.verbs`) builds the params and asks `Engine.call`, which takes the
+current connection (opening one if need be), lets `Connection.exchange` send the request by `Channel.request`
+and wait, answers input rounds, and validates the result.
 """
 
 from __future__ import annotations
