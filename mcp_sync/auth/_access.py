@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Optional
 from .._concurrency import fork
 from .._concurrency.deadline import Deadline
 from .._concurrency.locks import take
+from .._protocol.urls import origin, public_url
 from ..errors import (
     AccessDenied,
     AuthError,
@@ -26,7 +27,6 @@ from ..errors import (
     TokenRequestFailed,
     UsageError,
 )
-from ..transports._http.target import origin
 from . import _code_flow
 from ._challenge import Challenge
 from ._current import Current
@@ -37,7 +37,7 @@ from ._guard import Guard
 from ._login import FORGOTTEN, Login, is_for
 from ._records import ClientRecord, Grant, ServerRecord
 from ._registration import identify
-from ._rules import public_url, same_issuer, scope_tokens
+from ._rules import same_issuer, scope_tokens
 from ._steps import Conversation
 from ._vault import Held
 

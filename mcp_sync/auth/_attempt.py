@@ -8,8 +8,8 @@ from urllib.parse import urljoin
 
 import requests
 
+from .._protocol.urls import origin
 from ..errors import AuthError
-from ..transports._http.target import origin
 from ._access import Access
 from ._challenge import Challenge, relevant_challenge
 from ._current import Current

@@ -8,10 +8,9 @@ from urllib.parse import urlsplit
 import requests
 from requests.auth import AuthBase
 
+from .._protocol.urls import is_loopback, origin, public_url
 from ..errors import UsageError
-from ..transports._http.target import origin, public_url
 from ._resending import drain, rewound, send_again
-from ._rules import is_loopback
 from ._sources import TokenSource, check_source, read_source
 
 _NAME = "the token of BearerToken"

@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Optional
 from urllib.parse import quote, unquote_plus, urlencode, urlsplit, urlunsplit
 
+from .._protocol.urls import public_url
 from ..errors import AccessDenied, AuthError, IssuerMismatch, TokenRequestFailed
 from ._answers import described, is_passing, quoted, refusal_of
 from ._pkce import METHOD, challenge_of, new_state, new_verifier
 from ._reading import read_record
 from ._records import ClientRecord, Grant, Pending, ServerRecord
-from ._rules import OFFLINE_ACCESS, check_redirect_uri, endpoint, public_url, same_issuer
+from ._rules import OFFLINE_ACCESS, check_redirect_uri, endpoint, same_issuer
 from ._steps import Conversation
 from ._token_request import ask_token, grant_of, post
 

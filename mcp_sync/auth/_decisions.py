@@ -11,11 +11,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import NamedTuple, Optional, Union
 
+from .._protocol.urls import public_url
 from ..errors import AuthError, AuthorizationRequired, InsufficientScope
 from ._answers import quoted
 from ._challenge import Challenge
 from ._records import Grant
-from ._rules import public_url, scope_tokens, scope_union
+from ._rules import scope_tokens, scope_union
 
 NONCE = "nonce"
 RESEND = "resend"

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, NamedTuple, Optional
 
 from .._arguments import check_callback
+from .._protocol.urls import public_url
 from ..errors import AuthError, MCPError, TokenRequestFailed, UsageError
 from ._answers import json_object, number_of, quoted, text_of
 from ._dpop import Prover
 from ._machine import Machine, credentials, without_none
 from ._records import ClientRecord, Grant, ServerRecord
 from ._registration import ClientIdentity, Secret
-from ._rules import endpoint, is_secure, public_url, with_offline_access
+from ._rules import endpoint, is_secure, with_offline_access
 from ._steps import Conversation, Pause
 from ._token_request import failure, post
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
+from .._protocol.urls import public_url
 from .._protocol.versions import LATEST_HANDSHAKE
 from ..errors import AuthError, IssuerMismatch
 from ._answers import described, is_passing, json_object, quoted
@@ -18,7 +19,6 @@ from ._rules import (
     canonical_resource,
     endpoint,
     is_secure,
-    public_url,
     resource_covers,
     resource_metadata_urls,
     same_issuer,

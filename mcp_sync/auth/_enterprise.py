@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
+from .._protocol.urls import public_url
 from ..errors import TokenRequestFailed, UsageError
 from ._discovery import server_metadata
 from ._dpop import Prover
 from ._machine import JWT_BEARER, Machine, checked_name, credentials, without_none
 from ._records import ClientRecord, Grant, ServerRecord
 from ._registration import NONE, ClientIdentity, Secret, identify
-from ._rules import is_secure, public_url
+from ._rules import is_secure
 from ._sources import TokenSource, check_source, read_source
 from ._steps import Conversation
 from ._token_request import ask_token

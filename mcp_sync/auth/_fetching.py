@@ -12,6 +12,7 @@ import requests
 from requests.utils import select_proxy
 
 from .._concurrency.deadline import Deadline
+from .._protocol.urls import is_loopback, origin, public_url
 from .._version import __version__
 from ..errors import AuthError, CallTimeout, ConnectFailed, ConnectionLost, MCPError, TokenRequestFailed
 from ..transports._http.adapter.adapter import BoundedAdapter
@@ -19,10 +20,9 @@ from ..transports._http.adapter.response import Answer as HeadAnswer
 from ..transports._http.errors import FOREIGN, translated
 from ..transports._http.exchange import Exchange
 from ..transports._http.reply import DirectReply
-from ..transports._http.target import origin
 from ._errand import Errand
 from ._guard import Guard
-from ._rules import is_loopback, is_secure, public_url
+from ._rules import is_secure
 from ._steps import Answer, Conversation, Fetch, Pause
 
 T = TypeVar("T")

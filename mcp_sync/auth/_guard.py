@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Optional, Union
 from urllib.parse import urlsplit
 
-from ._rules import is_loopback
+from .._protocol.urls import is_loopback
 
 Address = Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
 

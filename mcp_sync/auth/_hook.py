@@ -15,9 +15,10 @@ import requests
 from requests.auth import AuthBase
 
 from .._arguments import check_instance
+from .._protocol.urls import is_loopback, origin, public_url
 from ..errors import UsageError
 from ..options import check_seconds
-from ..transports._http.target import check_url, origin, public_url
+from ..transports._http.target import check_url
 from ._access import Access
 from ._attempt import Attempt
 from ._current import Current
@@ -25,7 +26,7 @@ from ._errand import Errand
 from ._fetching import Fetcher
 from ._login import Login
 from ._registration import ClientIdentity
-from ._rules import is_loopback, scope_tokens
+from ._rules import scope_tokens
 from ._status import Status, status_of
 from ._store import MemoryStore, Store
 from ._vault import Vault

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn, Optional, Union
 
 from .._arguments import check_instance
+from .._protocol.urls import public_url
 from ..errors import AuthError, AuthorizationRequired, CallTimeout, TokenRequestFailed, UsageError
 from . import _code_flow
 from ._access import Access
@@ -20,7 +21,7 @@ from ._machine import credentials
 from ._reading import read_record
 from ._records import ClientRecord, Grant, Pending, ServerRecord
 from ._registration import ClientIdentity, Secret, identify
-from ._rules import check_redirect_uri, public_url, scope_tokens, scope_union, with_offline_access
+from ._rules import check_redirect_uri, scope_tokens, scope_union, with_offline_access
 from ._store import Store
 
 _LOOPBACK = "http://127.0.0.1/callback"

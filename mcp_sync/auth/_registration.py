@@ -7,19 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, NoReturn, Optional, Union
 from urllib.parse import urlsplit
 
+from .._protocol.urls import is_loopback, public_url
 from ..errors import IssuerMismatch, RegistrationFailed, UsageError
 from ._answers import described, json_object, number_of, refusal_of, text_of
 from ._records import ClientRecord, ServerRecord
-from ._rules import (
-    check_redirect_uri,
-    endpoint,
-    is_loopback,
-    is_secure,
-    public_url,
-    read_url,
-    same_issuer,
-    scope_tokens,
-)
+from ._rules import check_redirect_uri, endpoint, is_secure, read_url, same_issuer, scope_tokens
 from ._signing import Signer
 from ._steps import Answer, Conversation, Fetch
 

@@ -5,12 +5,12 @@ URLs of servers are compared and sent as the strings that they are; to put them 
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Optional
 from urllib.parse import SplitResult, urlsplit
 
+from .._protocol.urls import DEFAULT_PORTS, is_loopback, public_url
 from ..errors import AuthError, UsageError
 from ._challenge import Challenge
 from ._records import ServerRecord
@@ -21,7 +21,6 @@ OPENID = "/.well-known/openid-configuration"
 
 OFFLINE_ACCESS = "offline_access"
 
-_DEFAULT_PORTS = {"http": 80, "https": 443}
 # All that a URL may consist of (RFC 3986); anything else is there to deceive somebody.
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]+")
 _SCOPE = re.compile(r"[!#-\[\]-~]+")
@@ -37,29 +36,6 @@ def read_url(url: Any) -> Optional[SplitResult]:
     except ValueError:
         return None
     return parts if usable else None
-
-
-def public_url(url: str) -> str:
-    """Return a URL as an error may show it: without credentials, query and fragment."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return "(unreadable URL)"
-    host = parts.netloc.rpartition("@")[2]
-    return f"{parts.scheme}://{host}{parts.path}" if host else parts.path
-
-
-def is_loopback(host: Optional[str]) -> bool:
-    """Whether a host name can mean nothing but this machine (RFC 6761, section 6.3)."""
-    if host is None:
-        return False
-    name = host.lower().rstrip(".")
-    if name == "localhost" or name.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
 
 
 def is_secure(url: Any) -> bool:
@@ -149,7 +125,7 @@ def canonical_resource(server_url: str) -> str:
     parts = urlsplit(server_url)
     scheme, host, port = _origin(parts)
     bracketed = f"[{host}]" if ":" in host else host
-    shown = "" if port == _DEFAULT_PORTS.get(scheme) else f":{port}"
+    shown = "" if port == DEFAULT_PORTS.get(scheme) else f":{port}"
     return f"{scheme}://{bracketed}{shown}{parts.path if parts.path != '/' else ''}"
 
 
@@ -193,7 +169,7 @@ def with_offline_access(scope: Optional[str], found: ServerRecord) -> Optional[s
 
 def _origin(parts: SplitResult) -> tuple[str, str, Optional[int]]:
     scheme = parts.scheme.lower()
-    return scheme, (parts.hostname or "").rstrip("."), parts.port or _DEFAULT_PORTS.get(scheme)
+    return scheme, (parts.hostname or "").rstrip("."), parts.port or DEFAULT_PORTS.get(scheme)
 
 
 def _host(url: str) -> str:

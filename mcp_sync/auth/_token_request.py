@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 from urllib.parse import quote, quote_plus
 
+from .._protocol.urls import public_url
 from ..errors import AccessDenied, AuthError, TokenRequestFailed, UsageError
 from ._answers import Refusal, described, is_passing, json_object, number_of, quoted, refusal_of, text_of
 from ._records import ClientRecord, Grant, ServerRecord
 from ._registration import BASIC, METHODS, NONE, POST, SIGNED
-from ._rules import endpoint, public_url, scope_union
+from ._rules import endpoint, scope_union
 from ._signing import Signer, client_assertion
 from ._steps import Answer, Conversation, Fetch
 

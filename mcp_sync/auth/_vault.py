@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
+from .._protocol.urls import is_loopback
 from ._reading import read_record
 from ._records import ClientRecord, Grant, Key, Pending, Record, ServerRecord
-from ._rules import is_loopback
 from ._store import Store, Stored
 
 if TYPE_CHECKING:

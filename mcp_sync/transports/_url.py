@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Optional
 
-from ._http.target import StreamableHTTP, public_url
+from .._protocol.urls import public_url
+from ._http.target import StreamableHTTP
 from ._legacy_sse.target import LegacySSE
 
 

@@ -14,6 +14,7 @@ from ..._concurrency.pending import PendingCall
 from ..._concurrency.threads import join_all
 from ..._protocol import codec
 from ..._protocol.recovery import means_lost_session
+from ..._protocol.urls import public_url
 from ...errors import ConnectionLost, InvalidMessage, MCPError, SessionExpired, remote_error
 from .._base import Frame, Inbound, Settings, Wire
 from .._event_stream import JUNK_LENGTH, EventStream
@@ -22,7 +23,7 @@ from .errors import EXCERPT_LENGTH, FOREIGN, raise_translated, root_of, status_e
 from .exchange import Exchange
 from .reply import Ended, Reply, media_type
 from .streams import GetStream, Resumption, unanswered
-from .target import StreamableHTTP, public_url
+from .target import StreamableHTTP
 
 logger = logging.getLogger("mcp_sync.transports.http")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from requests.structures import CaseInsensitiveDict
 from requests.utils import get_auth_from_url, get_netrc_auth
 
 from ..._concurrency.deadline import Deadline
+from ..._protocol.urls import is_loopback, public_url
 from ..._version import __version__
 from ...errors import UsageError
 from .._base import Frame, Wire
@@ -27,7 +27,7 @@ from .exchange import Exchange
 from .redirects import KEEPING_THE_MESSAGE, MOST_REDIRECTS, REDIRECTS, redirect
 from .reply import DirectReply, Reply
 from .session import reply_of, send_through
-from .target import HTTPTarget, StreamableHTTP, is_visible_ascii, public_url
+from .target import HTTPTarget, StreamableHTTP, is_visible_ascii
 
 logger = logging.getLogger("mcp_sync.transports.http")
 
@@ -302,19 +302,9 @@ def _settings(target: HTTPTarget, url: str) -> _Settings:
             target.verify,
             target.cert,
         )
-    if _is_loopback(url):
+    if is_loopback(urlsplit(url).hostname):
         options["proxies"] = proxies
     return _Settings(headers, auth, dict(options))
-
-
-def _is_loopback(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _prepared(url: str) -> str:

@@ -16,9 +16,9 @@ from urllib3.connection import CertificateError  # type: ignore[attr-defined]
 from urllib3.exceptions import HTTPError, NewConnectionError
 
 from ..._protocol.recovery import may_have_acted
+from ..._protocol.urls import public_url
 from ...errors import CallTimeout, ConnectFailed, ConnectionLost, HTTPStatusError, MCPError, UsageError
 from .exchange import Exchange
-from .target import public_url
 
 EXCERPT_LENGTH = 500
 # A year. What is longer means never, and with hundreds of digits it would be no number any more.

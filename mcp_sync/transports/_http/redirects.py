@@ -7,7 +7,7 @@ from urllib.parse import urljoin
 
 from requests.utils import requote_uri
 
-from .target import origin, public_url
+from ..._protocol.urls import origin, public_url
 
 KEEPING_THE_MESSAGE = (307, 308)
 # The others turn a POST into a GET (RFC 9110 section 15.4), which is right only where there is no message.

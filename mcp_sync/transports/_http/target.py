@@ -9,13 +9,12 @@ from urllib.parse import urlsplit
 
 from ..._concurrency.fork import hold_off
 from ..._protocol.headers import checked_headers
+from ..._protocol.urls import origin, public_url
 from ...errors import UsageError
 from .._base import Channel, Settings
 
 if TYPE_CHECKING:
     import requests
-
-DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, repr=False)
@@ -166,20 +165,3 @@ def check_url(url: Any, schemes: tuple[str, ...]) -> None:
     if parts.scheme.lower() not in schemes or not host:
         wanted = " or ".join(f"{scheme}://host/path" for scheme in schemes)
         raise UsageError(f"the URL must look like {wanted}, not {public_url(url)!r}")
-
-
-def origin(url: str) -> tuple[str, str, Optional[int]]:
-    """Return scheme, host and port of a URL."""
-    parts = urlsplit(url)
-    scheme = parts.scheme.lower()
-    return scheme, (parts.hostname or "").rstrip("."), parts.port or DEFAULT_PORTS.get(scheme)
-
-
-def public_url(url: str) -> str:
-    """Return a URL without credentials, query and fragment."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return "(unreadable URL)"
-    host = parts.netloc.rpartition("@")[2]
-    return f"{parts.scheme}://{host}{parts.path}" if host else parts.path

@@ -12,6 +12,7 @@ from ..._concurrency.deadline import Deadline
 from ..._concurrency.pending import PendingCall
 from ..._concurrency.threads import join_all
 from ..._protocol import codec
+from ..._protocol.urls import public_url
 from ...errors import ConnectFailed, ConnectionLost, InvalidMessage, SessionExpired
 from .._base import Frame, Inbound, Settings, Wire
 from .._duplex import Intake
@@ -22,7 +23,6 @@ from .._http.exchange import Exchange
 from .._http.redirects import REDIRECTS
 from .._http.reply import Reply, media_type
 from .._http.streams import is_event_stream
-from .._http.target import public_url
 from .stream import ServerStream
 from .target import LegacySSE
 

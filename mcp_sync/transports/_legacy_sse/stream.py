@@ -11,13 +11,13 @@ from urllib.parse import quote, urldefrag, urljoin, urlsplit, urlunsplit
 
 from ..._concurrency.deadline import Deadline
 from ..._concurrency.threads import spawn
+from ..._protocol.urls import origin
 from ...errors import ConnectFailed, ConnectionLost, MCPError, ProtocolError
 from .._duplex import Intake
 from .._event_stream import EventStream
 from .._http.errors import root_of, translated
 from .._http.exchange import Exchange
 from .._http.reply import Reply
-from .._http.target import origin
 
 logger = logging.getLogger("mcp_sync.transports.http")
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from ..._concurrency.fork import hold_off
+from ..._protocol.urls import origin
 from .._base import Channel, Settings
-from .._http.target import HTTPTarget, origin
+from .._http.target import HTTPTarget
 
 
 @dataclass(frozen=True, repr=False)

@@ -13,12 +13,12 @@ from typing import Optional
 from ..._concurrency.deadline import Deadline
 from ..._concurrency.pending import PendingCall
 from ..._concurrency.threads import join_all, spawn
+from ..._protocol.urls import public_url
 from ...errors import CallTimeout, ConnectFailed, ConnectionLost
 from .._base import Frame, Inbound, Settings, Wire
 from .._duplex import Intake, Outlet
 from .._http.channel import ResponseReader
 from .._http.exchange import Exchange
-from .._http.target import public_url
 from .frames import close_frame, text_frame
 from .handshake import Handshake
 from .reader import POSTABLE, Reader

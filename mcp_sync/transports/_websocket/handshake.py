@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from contextlib import closing
 from typing import Any
 
+from ..._protocol.urls import public_url
 from ...errors import CallTimeout, ConnectFailed, ConnectionLost, TransportError
 from .._http.channel import ResponseReader
 from .._http.endpoint import DirectSender
 from .._http.errors import translated
 from .._http.exchange import Exchange
 from .._http.reply import DirectReply
-from .._http.target import public_url
 from .target import WebSocket
 
 SUBPROTOCOL = "mcp"

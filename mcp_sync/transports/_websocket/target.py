@@ -9,10 +9,11 @@ from typing import Any, Optional, Union
 from urllib.parse import urlsplit
 
 from ..._concurrency.fork import hold_off
+from ..._protocol.urls import origin, public_url
 from ...errors import UsageError
 from ...options import check_seconds
 from .._base import Channel, Settings
-from .._http.target import HTTPTarget, check_url, origin, public_url
+from .._http.target import HTTPTarget, check_url
 
 _SCHEMES = {"ws": "http", "wss": "https"}
 # The handshake sets them.

@@ -22,8 +22,8 @@ from urllib3.exceptions import HTTPError
 from urllib3.util.proxy import connection_requires_http_tunnel
 
 from ...._concurrency.fork import hold_off
+from ...._protocol.urls import DEFAULT_PORTS, public_url
 from ..exchange import Exchange
-from ..target import DEFAULT_PORTS, public_url
 from .pool import POOL_CLASSES, BoundedPool, Tunnel
 from .response import Answer, Headers
 from .timed_socket import NothingSent
