@@ -478,15 +478,15 @@ def _options(
     cancel: Optional[CancelToken] = None,
     headers: Headers = None,
     progress: Optional[ProgressCallback] = None,
-    progress_token: bool = False,
+    wants_progress: bool = False,
 ) -> CallOptions:
-    if meta is None and cancel is None and headers is None and progress is None and not progress_token:
+    if meta is None and cancel is None and headers is None and progress is None and not wants_progress:
         return NO_OPTIONS
     if cancel is not None:
         check_instance("cancel", cancel, CancelToken)
     check_callback("progress_callback", progress)
     return CallOptions(
-        as_dict("meta", meta), checked_headers(headers) or {}, cancel, progress, progress_token
+        as_dict("meta", meta), checked_headers(headers) or {}, cancel, progress, wants_progress
     )
 
 

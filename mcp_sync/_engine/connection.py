@@ -59,7 +59,7 @@ class CallOptions(NamedTuple):
         headers: HTTP headers of this request alone.
         cancel: The token that cancels it.
         progress: Where progress goes.
-        progress_token: Whether to ask for progress although nobody takes it, to keep the clock going.
+        wants_progress: Whether to ask for progress although nobody takes it, to keep the clock going.
         resumption_token: Where to take up the response stream of an earlier call, instead of a new request.
         on_resumption_token: Takes each token with which this call could be taken up.
     """
@@ -68,7 +68,7 @@ class CallOptions(NamedTuple):
     headers: Mapping[str, str] = _NOTHING
     cancel: Optional[CancelToken] = None
     progress: Optional[ProgressCallback] = None
-    progress_token: bool = False
+    wants_progress: bool = False
     resumption_token: str = ""
     on_resumption_token: Optional[Callable[[str], None]] = None
 
@@ -132,7 +132,7 @@ class Connection:
         call = self.prepare(spec, deadline)
         meta = options.meta
         progress = None
-        if options.progress is not None or options.progress_token:
+        if options.progress is not None or options.wants_progress:
             meta = {**meta, "progressToken": call.id}
         if options.progress is not None:
             progress = ProgressSink(options.progress, call, self._router)
@@ -284,7 +284,7 @@ class Connection:
         if isinstance(error, CallCancelled) and error.reason:
             params["reason"] = error.reason.encode("utf-8", "replace").decode()
         frame = Frame(self.encode("notifications/cancelled", params), "notifications/cancelled")
-        if not self.channel.post(frame):
+        if not self.channel.try_send(frame):
             told = threading.Event()
             if self._router.sender.submit(self._send_quietly, frame, told):
                 told.wait(_LAST_WORD)
@@ -407,7 +407,7 @@ class Connection:
             return
         if message["method"] == "ping":
             frame = Frame(codec.encode({"jsonrpc": "2.0", "id": message["id"], "result": {}}))
-            if not self.channel.post(frame):
+            if not self.channel.try_send(frame):
                 self._router.sender.submit(self._send_quietly, frame)
             return
         self._serving[message["id"]] = message["method"]

@@ -49,14 +49,14 @@ from ..transports._base import Channel, Settings, Target
 from ..types._lenient import first_problem
 from .answers import Answers
 from .connection import NO_OPTIONS, CallOptions, Connection
-from .opening import Identity, LegacyMemory, Opener, Opening
+from .opening import Identity, KnownServers, Opener, Opening
 from .router import Router
 
 logger = logging.getLogger("mcp_sync.session")
 M = TypeVar("M", bound=BaseModel)
 
-_known_legacy = LegacyMemory()
-_known_older_transport = LegacyMemory()
+_known_legacy = KnownServers()
+_known_older_transport = KnownServers()
 fork.watch(_known_legacy)
 fork.watch(_known_older_transport)
 

@@ -32,8 +32,8 @@ from ..options import Retry, Timeouts
 from .connection import NO_OPTIONS, Connection
 
 
-class LegacyMemory:
-    """Which servers were found to need the handshake, for the life of the process."""
+class KnownServers:
+    """Which servers were found to need what only older ones need, for the life of the process."""
 
     def __init__(self, size: int = 1000) -> None:
         self._known: OrderedDict[Hashable, bool] = OrderedDict()
@@ -45,11 +45,11 @@ class LegacyMemory:
         with self._lock:
             return identity in self._known
 
-    def note(self, identity: Hashable, legacy: bool) -> None:
-        """Remember, or forget, that a server is a legacy one."""
+    def note(self, identity: Hashable, needs_it: bool) -> None:
+        """Remember, or forget, a server."""
         with self._lock:
             self._known.pop(identity, None)
-            if legacy:
+            if needs_it:
                 self._known[identity] = True
                 if len(self._known) > self._size:
                     self._known.popitem(last=False)

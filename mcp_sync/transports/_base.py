@@ -95,7 +95,7 @@ class Channel(Protocol):
             TransportError, CallTimeout: It could not be sent.
         """
 
-    def post(self, frame: Frame) -> bool:
+    def try_send(self, frame: Frame) -> bool:
         """Send a small message if that can be done at once, without blocking; return whether it was."""
 
     @property

@@ -151,7 +151,7 @@ class MemoryChannel:
             # Whoever sends over a real connection does not learn of it either.
             logger.exception("The in-memory server failed at %s", message.get("method", "a response"))
 
-    def post(self, frame: Frame) -> bool:
+    def try_send(self, frame: Frame) -> bool:
         """Return ``False``: nobody knows how long the server takes."""
         return False
 

@@ -110,7 +110,7 @@ class Channel:
             raise ConnectionLost("closed", request_sent=False)
         self.record(frame)
 
-    def post(self, frame: Frame) -> bool:
+    def try_send(self, frame: Frame) -> bool:
         self.record(frame)
         return True
 
@@ -236,7 +236,7 @@ class PostChannel(Channel):
         if call.attach(woken.set) and not woken.wait(call.deadline.remaining()):
             raise CallTimeout("nothing came", request_sent=True)
 
-    def post(self, frame: Frame) -> bool:
+    def try_send(self, frame: Frame) -> bool:
         return False
 
 

@@ -305,7 +305,7 @@ def test_the_deadline_of_a_call_covers_its_writing_and_later_frames_come_whole(t
             server.begin("ping", timeout=0.1)
         assert time.monotonic() - started < 0.35 + SLACK
         assert caught.value.request_sent is False
-        assert not server.channel.post(frame("posted"))
+        assert not server.channel.try_send(frame("posted"))
         (tmp_path / "go on").touch()
         server.notify("after")
         server.inbound.wait(lambda: len(server.inbound.notes) == 2)
@@ -346,7 +346,7 @@ def test_closing_frees_a_writer_that_is_stuck(tmp_path):
 
 def test_a_small_message_is_posted_to_a_server():
     with running("note('got', method=receive()['method'])\nstdin.read()") as server:
-        assert server.channel.post(frame("ping"))
+        assert server.channel.try_send(frame("ping"))
         server.inbound.wait(lambda: server.inbound.messages)
         assert server.inbound.messages[0]["params"] == {"method": "ping"}
-        assert not server.channel.post(frame("large", 100_000))
+        assert not server.channel.try_send(frame("large", 100_000))

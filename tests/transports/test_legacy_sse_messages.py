@@ -99,7 +99,7 @@ def test_a_notification_and_a_response_are_posted() -> None:
             "notifications/initialized",
             None,
         ]
-        assert client.channel.post(Frame(b"{}")) is False
+        assert client.channel.try_send(Frame(b"{}")) is False
         assert len(client.server.turns) == 3
 
 

@@ -222,7 +222,7 @@ def test_a_notification_reaches_the_server_and_its_failure_only_the_log(
     channel.send(frame("notifications/x"), Deadline(5))
     assert [message["method"] for message in seen] == ["notifications/x"]
     assert "notifications/x" in caplog.text
-    assert channel.post(frame("notifications/x")) is False
+    assert channel.try_send(frame("notifications/x")) is False
 
 
 def test_closing_cancels_what_is_inside_the_server() -> None:

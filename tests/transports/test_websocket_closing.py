@@ -242,7 +242,7 @@ def test_a_writer_is_told_why_the_server_left_even_if_the_reader_is_busy() -> No
 
 def test_a_message_without_a_connection_is_refused() -> None:
     channel = WebSocket("ws://127.0.0.1:9/ws").channel(settings())
-    assert not channel.post(Frame(b"{}"))
+    assert not channel.try_send(Frame(b"{}"))
     with pytest.raises(ConnectionLost) as caught:
         channel.send(Frame(b"{}"), Deadline(1))
     assert caught.value.request_sent is False

@@ -445,8 +445,8 @@ def test_a_pong_that_cannot_be_sent_at_once_is_sent_later() -> None:
 
 def test_small_messages_are_posted_unless_the_connection_is_full() -> None:
     with serving(hang) as client:
-        assert client.channel.post(Frame(b"{}"))
-        assert not client.channel.post(Frame(b" " * 20_000))
+        assert client.channel.try_send(Frame(b"{}"))
+        assert not client.channel.try_send(Frame(b" " * 20_000))
         with pytest.raises(CallTimeout):
             client.channel.send(Frame(b" " * 30_000_000), Deadline(0.1))
-        assert not client.channel.post(Frame(b"{}"))
+        assert not client.channel.try_send(Frame(b"{}"))

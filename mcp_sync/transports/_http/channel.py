@@ -143,7 +143,7 @@ class HTTPChannel:
         finally:
             self._live.discard(exchange)
 
-    def post(self, frame: Frame) -> bool:
+    def try_send(self, frame: Frame) -> bool:
         """Return ``False``: a POST always has to wait."""
         return False
 

@@ -26,8 +26,8 @@ from .errors import status_error
 from .exchange import Exchange
 from .redirects import KEEPING_THE_MESSAGE, MOST_REDIRECTS, REDIRECTS, redirect
 from .reply import DirectReply, Reply
-from .session import reply_of, send_through
 from .target import HTTPTarget, StreamableHTTP, is_visible_ascii
+from .user_session import reply_of, send_through
 
 logger = logging.getLogger("mcp_sync.transports.http")
 

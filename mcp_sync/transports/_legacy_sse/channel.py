@@ -66,7 +66,7 @@ class LegacySSEChannel:
         limit = self._settings.limits.message_bytes
         self._inbound = inbound
         self._intake = Intake(inbound, self.peer, logger)
-        self._answers = ResponseReader(inbound, limit)
+        self._reader = ResponseReader(inbound, limit)
         exchange = Exchange(deadline.within(self._connect), self._connect)
         self._live.add(exchange)
         try:
@@ -101,7 +101,7 @@ class LegacySSEChannel:
         if 200 <= reply.status < 300:
             kind = media_type(reply) or "no content type"
             raise InvalidMessage(f"GET: {self.peer} answered {reply.status} with {kind}, not with events")
-        self._answers.reject(reply, exchange, "GET")
+        self._reader.reject(reply, exchange, "GET")
 
     def _raise_not_open(self, error: BaseException, exchange: Exchange, deadline: Deadline) -> NoReturn:
         if not isinstance(error, Exception):
@@ -153,7 +153,7 @@ class LegacySSEChannel:
         finally:
             self._live.discard(exchange)
 
-    def post(self, frame: Frame) -> bool:
+    def try_send(self, frame: Frame) -> bool:
         """Return ``False``: a POST always has to wait."""
         return False
 
@@ -172,7 +172,7 @@ class LegacySSEChannel:
         """Deliver what the server says to a POST, if that is a message: some answer here, or here too."""
         kind = media_type(reply)
         if kind == EVENTS:
-            self._answers.events(reply, exchange, call)
+            self._reader.events(reply, exchange, call)
         elif kind == "application/json":
             data = reply.read(self._settings.limits.message_bytes)
             try:
@@ -185,13 +185,13 @@ class LegacySSEChannel:
     def _refuse(self, reply: Reply, call: PendingCall, exchange: Exchange) -> NoReturn:
         in_session = None if call.method == "initialize" else True
         try:
-            self._answers.refuse(reply, call, exchange, in_session)
+            self._reader.refuse(reply, call, exchange, in_session)
         except SessionExpired as error:
             self._forget_session(error)
 
     def _reject(self, reply: Reply, exchange: Exchange, doing: str) -> NoReturn:
         try:
-            self._answers.reject(reply, exchange, doing, in_session=True)
+            self._reader.reject(reply, exchange, doing, in_session=True)
         except SessionExpired as error:
             self._forget_session(error)
 

@@ -129,7 +129,7 @@ class StdioChannel:
         """Write a notification or a response."""
         self._write(frame, deadline, None)
 
-    def post(self, frame: Frame) -> bool:
+    def try_send(self, frame: Frame) -> bool:
         """Write a small message, unless somebody else is writing or the pipe is full."""
         server = self._server
         return server is not None and server.outlet.post(frame.body + b"\n", _POSTABLE)

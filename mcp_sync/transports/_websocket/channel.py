@@ -105,7 +105,7 @@ class WebSocketChannel:
         """Write a notification or a response."""
         self._write(frame, deadline, None)
 
-    def post(self, frame: Frame) -> bool:
+    def try_send(self, frame: Frame) -> bool:
         """Write a small message, unless somebody else is writing or the peer does not read."""
         link = self._link
         return link is not None and link.outlet.post(text_frame(frame.body), POSTABLE)
