@@ -16,10 +16,10 @@ from typing import Any, Callable, Optional
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from .._concurrency.fork import hold_off
+from .brief import brief, excerpt
 
-MOST_STEPS = 500_000
+MOST_STEPS = 1_000_000
 _STEPS_BETWEEN_LOOKS = 500
-_LONGEST_REASON = 400
 _ERRORS_COMPARED = 50
 _LONGEST_PATTERN = 5_000
 _LONGEST_MATCHED = 8_192
@@ -140,7 +140,7 @@ def _dialect(schema: Any) -> str:
     # The official ids of the older drafts begin with http and end with "#"; many write them otherwise.
     name = _VALIDATORS.get(re.sub("^https?://", "", dialect).rstrip("#"))
     if name is None:
-        raise _unusable(f"its dialect {_excerpt(dialect)} is not supported")
+        raise _unusable(f"its dialect {excerpt(dialect)} is not supported")
     return name
 
 
@@ -168,13 +168,16 @@ def _validator_class(name: str) -> Any:
     plain = getattr(validators, name)
     ours = {
         "additionalProperties": _additional_properties,
+        "const": _const,
+        "enum": _enum,
         "pattern": _pattern,
         "patternProperties": _pattern_properties,
+        "unevaluatedItems": _unevaluated_items,
         "unevaluatedProperties": _unevaluated_properties,
         "uniqueItems": _unique_items,
     }
     keywords = {
-        keyword: _counted(ours[keyword](function) if keyword in ours else function)
+        keyword: _counted(ours[keyword](function) if keyword in ours else function, keyword in _SHOWN)
         for keyword, function in plain.VALIDATORS.items()
     }
     extend: Any = validators.extend
@@ -183,6 +186,8 @@ def _validator_class(name: str) -> Any:
 
     def evolve(self: Any, **changes: Any) -> Any:
         # jsonschema takes the class that a ``$schema`` names, which would not count.
+        if self.format_checker is not None:
+            self.format_checker.spend(1)
         schema = changes.setdefault("schema", self.schema)
         if isinstance(schema, dict) and "$schema" in schema:
             changes["schema"] = {key: value for key, value in schema.items() if key != "$schema"}
@@ -197,25 +202,22 @@ def _first_fault(validator: Any, value: Any) -> Optional[str]:
     from referencing.exceptions import Unresolvable
 
     try:
+        value = brief(value, validator.format_checker.spend)
         error = best_match(islice(validator.iter_errors(value), _ERRORS_COMPARED))
     except (_NoVerdict, RecursionError):
         raise
     except Unresolvable as unresolvable:
         ref = getattr(unresolvable, "ref", "?")
-        raise _unusable(f"it refers to {_excerpt(str(ref))}, which it does not hold") from unresolvable
+        raise _unusable(f"it refers to {excerpt(str(ref))}, which it does not hold") from unresolvable
     except Exception as broken:
         # What a broken schema can raise within jsonschema is nowhere listed.
-        raise _unusable(f"{type(broken).__name__}: {_excerpt(str(broken))}") from broken
-    return None if error is None else f"{_pointer(error.absolute_path)}: {_excerpt(error.message)}"
+        raise _unusable(f"{type(broken).__name__}: {excerpt(str(broken))}") from broken
+    return None if error is None else f"{_pointer(error.absolute_path)}: {excerpt(error.message)}"
 
 
 def _pointer(path: Any) -> str:
     steps = [str(step).replace("~", "~0").replace("/", "~1") for step in path]
-    return _excerpt("".join(f"/{step}" for step in steps)) or "the value"
-
-
-def _excerpt(text: str) -> str:
-    return text if len(text) <= _LONGEST_REASON else f"{text[: _LONGEST_REASON - 3]}..."
+    return excerpt("".join(f"/{step}" for step in steps)) or "the value"
 
 
 # --- keywords --------------------------------------------------------------------------------------------
@@ -223,15 +225,23 @@ def _excerpt(text: str) -> str:
 Keyword = Callable[[Any, Any, Any, Any], Any]
 
 
-def _counted(function: Keyword) -> Keyword:
-    def keyword(validator: Any, value: Any, instance: Any, schema: Any) -> Any:
+# What jsonschema shows of these, when they fail, may be large, too.
+_SHOWN = ("const", "disallow", "enum", "not", "oneOf", "type")
+_STEPS_OF_AN_ERROR = 5
+
+
+def _counted(function: Keyword, is_shown: bool) -> Keyword:
+    def keyword(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
+        spend = validator.format_checker.spend
         steps = 1
         if isinstance(value, (dict, list, str)):
             steps += len(value) >> 5
         if isinstance(instance, (dict, list)):
             steps += len(instance) >> 5
-        validator.format_checker.spend(steps)
-        return function(validator, value, instance, schema)
+        spend(steps)
+        for error in function(validator, brief(value, spend) if is_shown else value, instance, schema) or ():
+            spend(_STEPS_OF_AN_ERROR)
+            yield error
 
     return keyword
 
@@ -268,15 +278,18 @@ def _additional_properties(plain: Keyword) -> Keyword:
         for name, value in instance.items():
             if name in known:
                 continue
-            if any(_matches(validator, each, name) is not False for each in schema["patternProperties"]):
+            patterns = schema.get("patternProperties", ())
+            if any(_matches(validator, each, name) is not False for each in patterns):
                 continue
             if rule is False:
-                yield ValidationError(f"additional property {name!r} is not allowed")
+                yield ValidationError(f"additional property {excerpt(name)!r} is not allowed")
             else:
                 yield from validator.descend(value, rule, path=name)
 
     def keyword(validator: Any, rule: Any, instance: Any, schema: Any) -> Any:
-        chosen = among_patterns if schema.get("patternProperties") else plain
+        # The function of jsonschema names all of them.
+        is_large = isinstance(instance, dict) and sum(map(len, instance)) > _LONGEST_MATCHED
+        chosen = among_patterns if schema.get("patternProperties") or is_large else plain
         return chosen(validator, rule, instance, schema)
 
     return keyword
@@ -288,12 +301,58 @@ def _unevaluated_properties(plain: Keyword) -> Keyword:
     def keyword(validator: Any, rule: Any, instance: Any, schema: Any) -> Any:
         budget = validator.format_checker
         if validator.is_type(instance, "object"):
-            budget.spend(sum(map(len, instance)) >> 5)
+            # jsonschema looks each name up in a list of all.
+            budget.spend((sum(map(len, instance)) + len(instance) ** 2) >> 5)
             if not budget.simple_names or any(len(name) > _LONGEST_NAME for name in instance):
                 return None
         return plain(validator, rule, instance, schema)
 
     return keyword
+
+
+def _unevaluated_items(plain: Keyword) -> Keyword:
+    """Count the time of the function of jsonschema, which grows with the square of the length."""
+
+    def keyword(validator: Any, rule: Any, instance: Any, schema: Any) -> Any:
+        if validator.is_type(instance, "array"):
+            validator.format_checker.spend(len(instance) ** 2 >> 5)
+        return plain(validator, rule, instance, schema)
+
+    return keyword
+
+
+def _const(_: Keyword) -> Keyword:
+    from jsonschema.exceptions import ValidationError
+
+    def keyword(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[Any]:
+        if not _equal(validator.format_checker, wanted, instance):
+            yield ValidationError(f"{wanted!r} was expected")
+
+    return keyword
+
+
+def _enum(_: Keyword) -> Keyword:
+    from jsonschema.exceptions import ValidationError
+
+    def keyword(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[Any]:
+        if not any(_equal(validator.format_checker, each, instance) for each in wanted):
+            yield ValidationError(f"{instance!r} is not one of {wanted!r}")
+
+    return keyword
+
+
+def _equal(budget: _Budget, one: Any, other: Any) -> bool:
+    """Compare two values, to which 1 and 1.0 are the same, but not 1 and true; each step counts."""
+    budget.spend(1)
+    if isinstance(one, dict) and isinstance(other, dict):
+        return len(one) == len(other) and all(
+            name in other and _equal(budget, value, other[name]) for name, value in one.items()
+        )
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(_equal(budget, *pair) for pair in zip(one, other))
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    return bool(one == other)
 
 
 def _unique_items(_: Keyword) -> Keyword:
@@ -305,7 +364,7 @@ def _unique_items(_: Keyword) -> Keyword:
             return
         seen: set[str] = set()
         for index, item in enumerate(instance):
-            form = json.dumps(_with_whole_numbers(item), sort_keys=True)
+            form = json.dumps(_with_whole_numbers(validator.format_checker, item), sort_keys=True)
             validator.format_checker.spend(1 + (len(form) >> 5))
             if form in seen:
                 yield ValidationError(f"item {index} repeats an earlier one")
@@ -315,14 +374,15 @@ def _unique_items(_: Keyword) -> Keyword:
     return keyword
 
 
-def _with_whole_numbers(value: Any) -> Any:
+def _with_whole_numbers(budget: _Budget, value: Any) -> Any:
     """Let 1 and 1.0, which are the same number to JSON Schema, look alike."""
+    budget.spend(1)
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, list):
-        return [_with_whole_numbers(item) for item in value]
+        return [_with_whole_numbers(budget, item) for item in value]
     if isinstance(value, dict):
-        return {key: _with_whole_numbers(item) for key, item in value.items()}
+        return {key: _with_whole_numbers(budget, item) for key, item in value.items()}
     return value
 
 
@@ -348,7 +408,7 @@ def _matcher(pattern: str) -> Optional[Callable[[str], bool]]:
     try:
         re.compile(pattern)
     except (re.error, OverflowError) as error:
-        raise _unusable(f"{_excerpt(pattern)} is no regular expression: {error}") from error
+        raise _unusable(f"{excerpt(pattern)} is no regular expression: {error}") from error
     return None
 
 

@@ -304,6 +304,91 @@ def test_the_check_gives_up_when_its_time_is_over() -> None:
     assert schema.check([1]) is None
 
 
+class Loud(int):
+    """A number that counts how often it was shown."""
+
+    shown = 0
+
+    def __repr__(self) -> str:
+        Loud.shown += 1
+        return "1"
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"type": "string"},
+        {"enum": [1, 2]},
+        {"enum": [[Loud(1)] * 1_000]},
+        {"const": [Loud(1)] * 1_000},
+        {"not": {}},
+        {"not": {"not": {"const": [Loud(1)] * 1_000}}},
+        {"oneOf": [{}, {"default": [Loud(1)] * 1_000}]},
+        {"anyOf": [{"type": "string"}] * 2},
+        {"minProperties": 5},
+        {"maxProperties": 0},
+        {"properties": {"many": False}},
+        {"properties": {"many": {"items": False}}},
+        {"properties": {"many": {"prefixItems": [True], "items": False}}},
+        {"properties": {"many": {"maxItems": 1}}},
+        {"unevaluatedProperties": False},
+        {"additionalProperties": False},
+    ],
+    ids=str,
+)
+def test_no_more_is_shown_of_a_value_than_the_reason_holds(rule: Any) -> None:
+    Loud.shown = 0
+    schema = OutputSchema({"properties": {"v": {"allOf": [rule] * 60}}})
+    reason = schema.check({"v": {"many": [Loud(1)] * 1_000}})
+    assert reason is not None
+    assert reason.startswith("/v")
+    assert len(reason) < 500
+    assert Loud.shown < 60 * 400
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"items": {"title": "anything"}}, [1] * 10_000),
+        ({"const": [[1]] * 10_000}, [[1]] * 10_000),
+        ({"enum": [[1] * 5_000 + [2], [1] * 5_001]}, [1] * 5_001),
+        ({"uniqueItems": True}, [[1] * 10_000]),
+        ({"anyOf": [{"required": [str(number) for number in range(2_000)]}, {}]}, {}),
+    ],
+    ids=["parts without a rule", "a constant", "a choice", "one large item", "many errors"],
+)
+def test_the_clock_is_looked_at_whatever_takes_long(schema: Any, value: Any) -> None:
+    asked: list[bool] = []
+    prepared = OutputSchema(schema)
+    assert prepared.check(value) is None
+    assert prepared.check(value, expired=lambda: bool(asked.append(True))) is None
+    assert len(asked) >= 8
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (1, 1.0, True),
+        (1, True, False),
+        (0, False, False),
+        (True, True, True),
+        (None, None, True),
+        (None, False, False),
+        ("1", 1, False),
+        ([1, [2]], [1.0, [2]], True),
+        ([1], [True], False),
+        ([1], [1, 2], False),
+        ({"a": [1]}, {"a": [1]}, True),
+        ({"a": 1}, {"b": 1}, False),
+        ({"a": 1}, {"a": 1, "b": 1}, False),
+        ({}, [], False),
+    ],
+)
+def test_values_are_compared_as_json_is(one: Any, other: Any, same: bool) -> None:
+    for schema in ({"const": one}, {"enum": ["x", one]}):
+        assert (check(schema, other) is None) is same
+
+
 def test_a_preparation_that_ran_out_of_time_is_done_again() -> None:
     schema = OutputSchema({"properties": {f"p{number}": {"type": "string"} for number in range(200)}})
     assert "no time is left" in str(schema.check({}, expired=lambda: True))
