@@ -334,7 +334,7 @@ class Loud(int):
         {"unevaluatedProperties": False},
         {"additionalProperties": False},
     ],
-    ids=str,
+    ids=lambda rule: next(iter(rule)),
 )
 def test_no_more_is_shown_of_a_value_than_the_reason_holds(rule: Any) -> None:
     Loud.shown = 0
