@@ -20,8 +20,8 @@ from mcp_sync.testing import FakeServer, ToolContext
 from mcp_sync.transports import LegacySSE, WebSocket
 
 TIMEOUT = 0.25
-# A machine may be busy, but no call may be so after its time: its thread's own time is what counts.
-# Processor time, so that a busy machine counts little; what was wrong here took many times that.
+# A machine may be busy, but no call may be so after its time: its thread's own time is what counts, and that
+# with room, since threads that share a core slow each other down.
 IN_TIME = TIMEOUT + 1.0
 
 OK = b"HTTP/1.1 200 OK\r\n"
