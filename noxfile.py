@@ -29,8 +29,9 @@ def _floors() -> list[str]:
     """Return the oldest version that setup.cfg admits of each dependency, as pins."""
     setup = configparser.ConfigParser()
     setup.read("setup.cfg")
-    wanted = setup["options"]["install_requires"] + setup["options.extras_require"]["cli"]
-    found = re.findall(r"^\s*([A-Za-z0-9_.-]+)>=([0-9.]+)", wanted, re.MULTILINE)
+    extras = setup["options.extras_require"]
+    wanted = "\n".join([setup["options"]["install_requires"], extras["cli"], extras["jwt"], extras["keyring"]])
+    found = re.findall(r"^\s*([A-Za-z0-9_.-]+)(?:\[\w+\])?>=([0-9.]+)", wanted, re.MULTILINE)
     assert found, "setup.cfg names no floors"
     return [f"{name}=={version}" for name, version in found]
 
