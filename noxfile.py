@@ -30,7 +30,7 @@ def _floors() -> list[str]:
     setup = configparser.ConfigParser()
     setup.read("setup.cfg")
     extras = setup["options.extras_require"]
-    wanted = "\n".join([setup["options"]["install_requires"], extras["cli"], extras["jwt"], extras["keyring"]])
+    wanted = "\n".join([setup["options"]["install_requires"], *map(extras.get, ("cli", "jwt", "keyring"))])
     found = re.findall(r"^\s*([A-Za-z0-9_.-]+)(?:\[\w+\])?>=([0-9.]+)", wanted, re.MULTILINE)
     assert found, "setup.cfg names no floors"
     return [f"{name}=={version}" for name, version in found]
