@@ -139,4 +139,4 @@ def test_each_call_to_a_faulty_server_gets_its_result_or_an_error_in_time(name: 
     kinds = Counter(type(outcome).__name__ for _, outcome, _ in run.outcomes)
     print(kinds)
     assert right > count // 10
-    assert len(kinds) > 2
+    assert len(kinds) > 1
