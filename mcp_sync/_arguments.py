@@ -33,6 +33,16 @@ def check_instance(name: str, value: Any, kind: type) -> None:
         raise UsageError(f"{name} must be a {kind.__name__}, not {type(value).__name__}")
 
 
+def check_no_class(name: str, value: Any) -> None:
+    """Refuse a class where an object of it belongs: its parentheses were forgotten.
+
+    Raises:
+        UsageError: It is one.
+    """
+    if isinstance(value, type):
+        raise UsageError(f"{name} is the class {value.__name__} itself: give {value.__name__}(...)")
+
+
 def as_uri(value: Any) -> str:
     """Return a URI as a string; URL objects of other libraries are written out as they are.
 

@@ -158,6 +158,8 @@ class CallbackServer:
                 if sock in self._listeners:
                     self._accept(sock)
                     continue
+                if sock not in self._heads:
+                    continue  # One that came in the same moment has taken its place.
                 params = self._read(sock, state)
                 if params is not None:
                     return params

@@ -180,7 +180,11 @@ def _refuses(case: Case) -> str:
     known = [case.used] if case.used is not None else []
     parts = (params.get(name) for name in ("error", "error_description"))
     said = ": ".join(quoted(part, known) for part in parts if part)
-    return f"{public_url(case.server)} refuses a new token as well" + (f": {said}" if said else "")
+    message = f"{public_url(case.server)} refuses a new token as well" + (f": {said}" if said else "")
+    wants_proof = case.challenge is not None and case.challenge.scheme == "dpop"
+    if wants_proof and case.held is not None and case.held.token_type == "Bearer":
+        message += "; it takes only tokens that are bound to a key: give dpop=True"
+    return message
 
 
 def _silent() -> str:

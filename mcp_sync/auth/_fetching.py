@@ -302,12 +302,15 @@ def _prepared(step: Fetch, url: str) -> requests.PreparedRequest:
 
 
 def _redirected(step: Fetch, url: str, location: str) -> str:
-    target = urljoin(url, location)
     try:
-        scheme = urlsplit(target).scheme
+        target = urljoin(url, location)
+        parts = urlsplit(target)
+        has_port = parts.port != 0
     except ValueError:
-        scheme = ""
-    if scheme != urlsplit(url).scheme:
+        has_port = False
+    if not has_port:
+        raise _fault(step, url, "it redirects to what is no URL")
+    if parts.scheme != urlsplit(url).scheme:
         raise _fault(step, url, f"a redirect to {public_url(target)} is not followed: another scheme")
     return target
 

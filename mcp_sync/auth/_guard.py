@@ -43,7 +43,10 @@ class Guard:
 
     def trusts(self, url: str) -> bool:
         """Whether the user has named the host of a URL."""
-        return _place(url) in self._trusted
+        try:
+            return _place(url) in self._trusted
+        except ValueError:
+            return False  # It is no URL.
 
     def objection(self, host: str, port: Optional[int], address: str) -> str:
         """Say why an address may not be connected to, ``""`` if it may.

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import requests
 from requests.auth import AuthBase
 
-from .._arguments import check_instance
+from .._arguments import check_instance, check_no_class
 from .._protocol.urls import is_loopback, origin, public_url
 from ..errors import UsageError
 from ..options import check_seconds
@@ -80,9 +80,13 @@ class TokenAuth(AuthBase):
         proxies: Optional[Mapping[str, str]] = None,
         cert: Any = None,
         leeway: float = 30.0,
+        **unknown: Any,
     ) -> None:
+        if unknown:
+            raise UsageError(f"{type(self).__name__} has no argument {', '.join(unknown)}")
         if isinstance(scopes, str) or not all(isinstance(scope, str) for scope in scopes):
             raise UsageError("scopes are a list of strings")
+        check_no_class("store", store)
         if store is not None and not all(
             callable(getattr(store, name, None)) for name in ("get", "put", "lock")
         ):
@@ -190,8 +194,7 @@ class TokenAuth(AuthBase):
             raise UsageError("give server_url=, the URL of the MCP server")
         return self._only or known[0]
 
-    # --- what the user can do
-    # --------------------------------------------------------------------------------
+    # --- what the user can do --------------------------------------------------------------------------
 
     def status(self, server_url: Optional[str] = None) -> Status:
         """Say what is there for a server, without asking anybody.

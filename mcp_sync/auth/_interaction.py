@@ -152,7 +152,7 @@ class _Browser:
         try:
             return self._server.wait(state_of(url), deadline, check)
         finally:
-            join_all([thread], Deadline(_BROWSER_SECONDS))
+            join_all([thread], deadline.beside(_BROWSER_SECONDS))
 
     def _show(self, url: str) -> None:
         try:

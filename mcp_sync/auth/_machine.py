@@ -136,7 +136,7 @@ class ClientCredentials(Machine):
             of ``cryptography``, or a function that signs. Takes the extra ``jwt``, a function does not.
         private_key_alg: The algorithm, such as ``"ES256"``; follows from the key unless that is a function.
         private_key_id: The ``kid`` of the key.
-        scopes: What to ask for; by default what the MCP server lists.
+        scopes: What to ask for; what the MCP server demands, or else lists, is added.
         method: How it authenticates; chosen if not given.
         issuer: The only authorization server that may be asked. Without it, it is the one that the MCP
             server names: that server decides then who gets to see the secret.
@@ -191,7 +191,7 @@ class WorkloadIdentity(Machine):
         token: The token (a JWT), or a function that returns it and is called each time.
         client_id: The name of the client, where the authorization server wants one.
         client_secret: Its secret, where it has one.
-        scopes: What to ask for; by default what the MCP server lists.
+        scopes: What to ask for; what the MCP server demands, or else lists, is added.
         issuer: The only authorization server that may be asked. Without it, it is the one that the MCP
             server names: that server decides then who gets to see the token.
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, Optional, Union
 
-from .._arguments import check_instance
+from .._arguments import check_instance, check_no_class
 from .._protocol.urls import public_url
 from ..errors import AuthError, AuthorizationRequired, CallTimeout, TokenRequestFailed, UsageError
 from . import _code_flow
@@ -132,6 +132,7 @@ class OAuth(TokenAuth):
             check_redirect_uri(redirect_uri)
         if redirect_uri is not None and interaction is not None:
             raise UsageError("a redirect_uri is that of a web application; an interaction has its own")
+        check_no_class("interaction", interaction)
         if interaction is not None and not callable(getattr(interaction, "listening", None)):
             raise UsageError(
                 "interaction must be a LoopbackBrowser, a PasteBack, or have a method listening()"
@@ -343,8 +344,7 @@ class OAuth(TokenAuth):
         """Finish a login that `begin`, or a call, has begun: keep the grant.
 
         The session of the web application has to know who came back: this object is for one ``principal``,
-            and
-        takes no answer to a login that was begun for another one. Each answer counts once.
+        and takes no answer to a login that was begun for another one. Each answer counts once.
 
         Args:
             callback: The URL of the request in which the user came back, or its query as a text or as a
@@ -357,14 +357,7 @@ class OAuth(TokenAuth):
                 grant that is there, if any, stays.
         """
         params = _params(callback)
-        kept = self.vault.take_pending(params.get("state", ""))
-        known = kept if pending is None else _read_pending(pending)
-        if known is None:
-            raise AuthError(
-                "the answer belongs to no login that waits for one: it is too old, or came before"
-            )
-        if known.principal != self.principal:
-            raise AuthError("the answer belongs to the login of somebody else")
+        known = self._take_pending(params.get("state", ""), pending)
         access = self._access_named(known.server)
         current = access.read()
         held = current.grant if current is not None else None
@@ -375,6 +368,22 @@ class OAuth(TokenAuth):
             if invalid_registration(client, error):
                 access.forget_client(client)
             raise
+
+    def _take_pending(self, state: str, given: Union[Pending, Mapping[str, Any], None]) -> Pending:
+        """Return the login that an answer belongs to. That of somebody else stays where it is."""
+        read = None if given is None else _read_pending(given)
+        if not state:
+            raise AuthError("this is no answer of an authorization server: it has no state")
+        waits = self.vault.pending(state)
+        if any(each is not None and each.principal != self.principal for each in (read, waits)):
+            raise AuthError("the answer belongs to the login of somebody else")
+        taken = self.vault.take_pending(state)
+        known = taken if given is None else read
+        if known is None:
+            raise AuthError(
+                "the answer belongs to no login that waits for one: it is too old, or came before"
+            )
+        return known
 
     def reset_client(self, server_url: Optional[str] = None) -> None:
         """Forget the registration of this client, so that it registers anew at the next login.

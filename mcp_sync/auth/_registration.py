@@ -8,7 +8,7 @@ from typing import Any, Callable, NoReturn, Optional, Union
 from urllib.parse import urlsplit
 
 from .._protocol.urls import is_loopback, public_url
-from ..errors import IssuerMismatch, RegistrationFailed, UsageError
+from ..errors import AuthError, IssuerMismatch, MCPError, RegistrationFailed, UsageError
 from ._answers import described, json_object, number_of, refusal_of, text_of
 from ._records import ClientRecord, ServerRecord
 from ._rules import check_redirect_uri, endpoint, is_secure, read_url, same_issuer, scope_tokens
@@ -182,13 +182,33 @@ def _wrong_issuer(expected: str, actual: str) -> NoReturn:
 
 
 def _registered_by_hand(found: ServerRecord, identity: ClientIdentity, client_id: str) -> ClientRecord:
-    secret = identity.client_secret() if callable(identity.client_secret) else identity.client_secret
-    if secret is not None and (not isinstance(secret, str) or not secret):
-        raise UsageError("the function given as client_secret must return a string that is not empty")
+    secret = _read_secret(identity.client_secret)
     method = identity.method
     if method is None and secret is None:
         method = SIGNED if identity.signer is not None else NONE
     return ClientRecord(found.issuer, client_id, secret, method)
+
+
+def _read_secret(given: Secret) -> Optional[str]:
+    """Return the secret that the user has now, ``None`` for a client without one.
+
+    Raises:
+        AuthError: The function failed, and what it raised is the cause, or it returned no secret.
+        UsageError: What it returned can be none.
+    """
+    if not callable(given):
+        return given
+    try:
+        secret = given()
+    except MCPError:
+        raise
+    except Exception as error:
+        raise AuthError(f"the client_secret could not be had: {type(error).__name__}") from error
+    if secret is None:
+        raise AuthError("the function given as client_secret returned no secret, but None")
+    if not isinstance(secret, str) or not secret:
+        raise UsageError("the function given as client_secret must return a string that is not empty")
+    return secret
 
 
 def _still_good(

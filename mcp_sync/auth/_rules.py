@@ -149,11 +149,11 @@ def scope_union(*scopes: Optional[str]) -> Optional[str]:
 def first_scope(challenge: Optional[Challenge], found: ServerRecord, wanted: Sequence[str]) -> Optional[str]:
     """Return what to ask for at the first login, ``None`` to leave it to the server.
 
-    What the user wants, with what the challenge demands; without either all that the resource lists. See the
+    What the user wants, with what the challenge demands, or else with all that the resource lists. See the
     scope selection strategy of the specification.
     """
-    demanded = challenge.params.get("scope") if challenge is not None else None
-    return scope_union(*wanted, demanded) or scope_union(*(found.scopes_supported or ()))
+    demanded = scope_union(challenge.params.get("scope")) if challenge is not None else None
+    return scope_union(*wanted, demanded or scope_union(*(found.scopes_supported or ())))
 
 
 def with_offline_access(scope: Optional[str], found: ServerRecord) -> Optional[str]:

@@ -41,6 +41,9 @@ _PUBLIC = (
 # Codes after which the same request may have another outcome (RFC 6749, 4.1.2.1; RFC 8628, 3.5).
 _PASSING = ("temporarily_unavailable", "server_error", "authorization_pending", "slow_down")
 _NAMED = BASIC + " with client_id in the body"
+_BLANK = _NAMED + ", and an empty client_secret"
+# What a server says of a client that it does not know by the method that was used.
+_UNKNOWN = ("invalid_client", "invalid_request")
 _TOKEN_TYPES = {"bearer": "Bearer", "dpop": "DPoP"}
 
 
@@ -133,14 +136,30 @@ def post(
     method = authentication_method(client, found)
     request = _Request(found, client, url, form, signer, prover, purpose, now)
     first = yield from _send(request, method)
-    misses_name = method == BASIC and "client_id" in first.refusal.description
-    other = _NAMED if misses_name else POST if method == BASIC else BASIC
-    is_unknown = misses_name or first.refusal.error in ("invalid_client", "invalid_request")
-    if first.answer.status < 400 or not is_unknown or client.client_secret is None or method == SIGNED:
+    if first.answer.status < 400 or client.client_secret is None or method == SIGNED:
         return first
-    second = yield from _send(request, other)
+    if method == BASIC and "client_id" in first.refusal.description:
+        return (yield from _post_named(request))
+    if first.refusal.error not in _UNKNOWN:
+        return first
+    second = yield from _send(request, POST if method == BASIC else BASIC)
     # What the second says about anything but the client itself is nearer to the truth.
-    return first if second.refusal.error in ("invalid_client", "invalid_request") else second
+    return first if second.refusal.error in _UNKNOWN else second
+
+
+def _post_named(request: _Request) -> Conversation[Posted]:
+    """Send it with the name in the body; once more if that does not suffice either.
+
+    For the revocation, the server of the official Python SDK wants a ``client_secret`` in the body as well,
+    whatever it is, though it has it from Basic. It gets an empty one, which means none (RFC 6749, section
+    2.3.1): two authentications in one request are forbidden.
+    """
+    named = yield from _send(request, _NAMED)
+    refusal = named.refusal
+    if named.answer.status < 400 or refusal.error not in (*_UNKNOWN, "unauthorized_client"):
+        return named
+    misses_secret = refusal.error == "invalid_request" and "client_secret" in refusal.description
+    return (yield from _send(request, _BLANK if misses_secret else POST))
 
 
 def failure(posted: Posted, found: ServerRecord, url: str, purpose: str) -> AuthError:
@@ -248,7 +267,7 @@ def _send(request: _Request, method: str) -> Conversation[Posted]:
 def _authenticated(request: _Request, method: str) -> tuple[dict[str, str], dict[str, str]]:
     """Return headers and form of a request, with one authentication of the client and never two."""
     client, headers, form = request.client, {"Accept": "application/json"}, dict(request.form)
-    if method in (BASIC, _NAMED):
+    if method in (BASIC, _NAMED, _BLANK):
         headers["Authorization"] = "Basic " + _basic(client.client_id, client.client_secret or "")
     if method == BASIC:
         return headers, form
@@ -256,6 +275,8 @@ def _authenticated(request: _Request, method: str) -> tuple[dict[str, str], dict
         form["client_id"] = client.client_id
     if method == POST:
         form["client_secret"] = client.client_secret or ""
+    elif method == _BLANK:
+        form["client_secret"] = ""
     elif method == SIGNED:
         if request.signer is None:
             raise UsageError(f"a client that authenticates by {SIGNED!r} needs a key that signs")

@@ -166,6 +166,12 @@ class Vault:
         self._replace(Key("pending", resource=pending.state), pending.to_json())
         self._note_pending(pending)
 
+    def pending(self, state: str) -> Optional[Pending]:
+        """Return an authorization that waits, and leave it where it is."""
+        key = Key("pending", resource=state)
+        stored = self.store.get(key) if state else None
+        return self._understood(Pending, key, stored) if stored is not None else None
+
     def take_pending(self, state: str) -> Optional[Pending]:
         """Take an authorization out: of any number of callers only one gets it, and only within the hour."""
         key = Key("pending", resource=state)

@@ -168,6 +168,16 @@ def test_a_new_token_that_is_refused_ends_it_in_the_words_of_the_server(tried: l
     assert error.url == "https://h.example/mcp"
 
 
+@pytest.mark.parametrize(
+    ("scheme", "token_type", "is_said"),
+    [("dpop", "Bearer", True), ("dpop", "DPoP", False), ("bearer", "Bearer", False)],
+)
+def test_a_server_that_takes_bound_tokens_alone_is_told_apart(scheme, token_type, is_said) -> None:
+    held = grant(token_type=token_type)
+    error = given_up(case(used="t", held=held, tried=[AUTHORIZE], challenge=challenge(scheme)))
+    assert ("give dpop=True" in str(error)) == is_said
+
+
 def test_where_nobody_may_be_asked_a_login_is_required() -> None:
     error = given_up(case(may_ask=False))
     assert isinstance(error, AuthorizationRequired)

@@ -287,6 +287,19 @@ def test_a_redirect_to_another_scheme_is_not_followed() -> None:
         get(server.origin + "/")
 
 
+@pytest.mark.parametrize("location", ["http://[x", "//[::1", "http://127.0.0.1:99999/", "//127.0.0.1:x/"])
+def test_a_redirect_to_what_is_no_url_is_an_error_that_names_where_it_came_from(location) -> None:
+    with redirecting(location) as server, pytest.raises(AuthError, match="no URL") as caught:
+        get(server.origin + "/")
+    assert caught.value.url == server.origin + "/"
+
+
+@pytest.mark.parametrize("url", ["http://[x", "http://h.example:99999/"])
+def test_what_is_no_url_is_not_asked(url) -> None:
+    with pytest.raises(AuthError, match="not https"):
+        get(url)
+
+
 def test_where_a_redirect_leads_is_looked_at_again(monkeypatch) -> None:
     with (
         PlainServer(lambda request: Reply(200)) as inner,

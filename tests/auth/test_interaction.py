@@ -156,6 +156,33 @@ def test_silent_connections_are_in_nobodys_way() -> None:
             sock.close()
 
 
+def test_a_connection_that_is_dropped_while_it_has_something_to_say_is_left_alone(monkeypatch) -> None:
+    """The oldest one ends in the moment in which one more comes."""
+    monkeypatch.setattr(callback_module, "_MOST_CONNECTIONS", 1)
+    server = callback_module.CallbackServer(callback_module.listen("127.0.0.1", [0]), "/callback")
+    socks: list[socket.socket] = []
+
+    def connect() -> None:
+        socks.append(socket.create_connection(("127.0.0.1", server.port)))
+
+    def check() -> None:
+        if not socks:
+            connect()
+        elif len(socks) == 1 and server._heads:
+            connect()
+            socks[0].close()
+        elif len(socks) == 2:
+            connect()
+            socks[2].sendall(f"GET /callback?code=c&state={STATE} HTTP/1.1\r\n\r\n".encode())
+
+    try:
+        assert server.wait(STATE, Deadline(5), check)["code"] == "c"
+    finally:
+        server.close()
+        for sock in socks:
+            sock.close()
+
+
 def test_a_head_without_end_is_cut_off() -> None:
     def visit(uri: str) -> None:
         parts = urllib.parse.urlsplit(uri)

@@ -62,6 +62,23 @@ def basic(user, password):
 # --- client credentials --------------------------------------------------------------------------------
 
 
+def test_without_the_secret_that_a_function_should_have_nothing_is_sent():
+    done = acquire(ClientCredentials("me", lambda: None), {TOKEN: GRANTED})
+    assert type(done.value) is AuthError
+    assert "returned no secret" in str(done.value)
+    assert done.asked == []
+
+
+def test_a_function_that_has_no_secret_and_says_why_is_the_cause():
+    def vault_is_down():
+        raise OSError("s3cret place")
+
+    done = acquire(ClientCredentials("me", vault_is_down), {TOKEN: GRANTED})
+    assert str(done.value) == "the client_secret could not be had: OSError"
+    assert isinstance(done.value.__cause__, OSError)
+    assert done.asked == []
+
+
 def test_a_client_with_a_secret_gets_a_token():
     done = acquire(ClientCredentials("me", "s3cret"), {TOKEN: GRANTED}, scope="a b")
     assert done.value == Grant(ISSUER, SERVER, "me", "at", "Bearer", NOW + 60, scope=None, requested="a b")
@@ -733,7 +750,8 @@ def test_only_the_device_flow_needs_a_person():
     assert not enterprise().interactive
 
 
-def test_a_keyword_that_nobody_knows_is_an_error():
-    for make in (lambda: ClientCredentials("me", "s", scope="a"), lambda: WorkloadIdentity("t", tokn=1)):
-        with pytest.raises(TypeError):
-            make()
+def test_a_keyword_that_nobody_knows_is_an_error_that_names_it():
+    with pytest.raises(UsageError, match="ClientCredentials has no argument scope"):
+        ClientCredentials("me", "s", scope=["a"])
+    with pytest.raises(UsageError, match="WorkloadIdentity has no argument tokn"):
+        WorkloadIdentity("t", tokn=1)

@@ -74,6 +74,8 @@ def call(url: str, auth: Any) -> Any:
         {"interaction": "browser"},
         {"interactive": "yes"},
         {"store": {}},
+        {"store": MemoryStore},
+        {"interaction": PasteBack},
         {"principal": 5},
         {"server_url": "example.com"},
         {"leeway": -1},

@@ -299,10 +299,8 @@ def test_a_challenge_says_what_to_ask_for():
 
 
 @pytest.mark.parametrize("challenge", [None, Challenge("bearer", {}), Challenge("bearer", {"scope": " "})])
-def test_without_a_scope_in_the_challenge_the_users_come_first_and_then_all_that_the_resource_lists(
-    challenge,
-):
-    assert first_scope(challenge, server(("read", "write")), ["mine"]) == "mine"
+def test_without_a_scope_in_the_challenge_all_that_the_resource_lists_is_added_to_the_users(challenge):
+    assert first_scope(challenge, server(("read", "write")), ["mine"]) == "mine read write"
     assert first_scope(challenge, server(("read", "write")), ()) == "read write"
 
 

@@ -179,6 +179,37 @@ def test_a_server_that_misses_the_name_beside_basic_gets_it_there_once(error, wo
     assert (first.form, second.form) == (FORM, {**FORM, "client_id": "me"})
 
 
+NAMELESS = refused("unauthorized_client", 401, error_description="Missing client_id")
+
+
+def test_a_server_that_misses_a_secret_in_the_body_gets_an_empty_one_and_the_real_one_stays_in_the_header():
+    """As the revocation of the official Python SDK does, 1.x and 2.x."""
+    misses = refused("invalid_request", 400, error_description="client_secret: Field required")
+    done = ask([NAMELESS, misses, answer(GRANTED)], client(client_secret="s3cret"))
+    assert done.value == GRANTED
+    assert credentials(done.asked[2]) == ["me", "s3cret"]
+    assert done.asked[2].form == {**FORM, "client_id": "me", "client_secret": ""}
+
+
+def test_a_server_that_knows_its_client_by_the_body_alone_gets_both_there_in_the_end():
+    needs = refused("unauthorized_client", 401, error_description="Client secret is required")
+    done = ask([NAMELESS, needs, answer(GRANTED)], client(client_secret="s3cret"))
+    assert done.value == GRANTED
+    assert "Authorization" not in done.asked[2].headers
+    assert done.asked[2].form == {**FORM, "client_id": "me", "client_secret": "s3cret"}
+
+
+def test_the_last_of_three_refusals_counts():
+    replies = [
+        NAMELESS,
+        refused("invalid_client", 401),
+        refused("invalid_client", 401, error_description="no such client"),
+    ]
+    done = ask(replies, client(client_secret="s3cret"))
+    assert "no such client" in str(done.value)
+    assert len(done.asked) == 3
+
+
 def test_there_is_no_third_attempt():
     done = ask([refused("invalid_client", 401)] * 2, client(client_secret="s3cret"))
     assert done.value.error == "invalid_client"

@@ -117,7 +117,7 @@ def test_an_answer_without_the_right_state_changes_nothing(server, endpoint, sta
     auth.finish(agree(auth.begin(endpoint.url).url))
     before = auth.vault.grant(endpoint.url)
     location = agree(auth.begin(endpoint.url).url)
-    with pytest.raises(AuthError, match="no login that waits"):
+    with pytest.raises(AuthError, match="no login that waits" if state else "no state"):
         auth.finish(with_params(location, state=state))
     assert auth.vault.grant(endpoint.url) == before
     auth.finish(location)
@@ -174,6 +174,23 @@ def test_nobody_finishes_the_login_of_somebody_else(server, endpoint) -> None:
         web(store, principal="bob").finish(location)
     assert web(store, principal="bob").status(endpoint.url).state == "needs_login"
     assert server.asked["token"] == 0
+
+
+def test_whoever_tries_to_finish_the_login_of_somebody_else_does_not_spoil_it(server, endpoint) -> None:
+    store = MemoryStore()
+    location = agree(web(store, principal="ada").begin(endpoint.url).url)
+    bob = web(store, principal="bob")
+    for kept in (None, bob.begin(endpoint.url).pending):
+        with pytest.raises(AuthError, match="somebody else"):
+            bob.finish(location, kept)
+    web(store, principal="ada").finish(location)
+    assert call(endpoint.url, web(store, principal="ada")) == {"sum": 3}
+
+
+@pytest.mark.parametrize("callback", ["", {}, REDIRECT, "code=c", "/oauth/callback?code=c"])
+def test_what_has_no_state_is_said_to_be_no_answer(callback) -> None:
+    with pytest.raises(AuthError, match="no answer of an authorization server: it has no state"):
+        web().finish(callback)
 
 
 def test_each_principal_has_a_grant_of_its_own(server, endpoint) -> None:

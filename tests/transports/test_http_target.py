@@ -10,6 +10,7 @@ import pytest
 import requests
 
 from mcp_sync._protocol.headers import checked_headers
+from mcp_sync.auth import OAuth
 from mcp_sync.errors import UsageError
 from mcp_sync.options import Limits, Retry, Timeouts
 from mcp_sync.transports import StreamableHTTP
@@ -80,6 +81,7 @@ def test_other_urls_are_taken(url: str) -> None:
         {"proxies": "http://proxy"},
         {"session_id": "a b"},
         {"session_id": ""},
+        {"auth": OAuth},
         {"session_id": 5},
     ],
 )

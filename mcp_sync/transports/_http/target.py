@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Optional, Union
 from urllib.parse import urlsplit
 
+from ..._arguments import check_no_class
 from ..._concurrency.fork import hold_off
 from ..._protocol.headers import checked_headers
 from ..._protocol.urls import origin, public_url
@@ -32,6 +33,7 @@ class HTTPTarget:
     def __post_init__(self) -> None:
         check_url(self.url, ("http", "https"))
         object.__setattr__(self, "headers", checked_headers(self.headers))
+        check_no_class("auth", self.auth)
         if self.auth is not None and not callable(self.auth) and not _is_pair(self.auth):
             kind = type(self.auth).__name__
             raise UsageError(f"auth must be an AuthBase, a function, or a pair of strings, not {kind}")
