@@ -13,8 +13,9 @@ from ._concurrency.deadline import Deadline
 from ._concurrency.threads import client_name
 from ._engine.answers import Answers
 from ._engine.connection import Connection
-from ._engine.engine import Engine, Plan
+from ._engine.engine import Engine
 from ._engine.opening import Identity
+from ._engine.plan import Plan
 from ._engine.router import Router
 from ._engine.tools import ToolIndex
 from ._protocol.eras import client_capabilities

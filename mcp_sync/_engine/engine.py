@@ -45,11 +45,12 @@ from ..errors import (
     UsageError,
     unsent,
 )
-from ..transports._base import Channel, Settings, Target
+from ..transports._base import Channel, Target
 from ..types._lenient import first_problem
 from .answers import Answers
 from .connection import NO_OPTIONS, CallOptions, Connection
-from .opening import Identity, KnownServers, Opener, Opening
+from .opening import KnownServers, Opener, Opening
+from .plan import Plan
 from .router import Router
 
 logger = logging.getLogger("mcp_sync.session")
@@ -59,33 +60,6 @@ _known_legacy = KnownServers()
 _known_older_transport = KnownServers()
 fork.watch(_known_legacy)
 fork.watch(_known_older_transport)
-
-
-@dataclass
-class Plan:
-    """What an engine needs to know to do its work. In a live client the levels and subscriptions change.
-
-    Attributes:
-        target: Where the server is.
-        mode: ``"auto"``, ``"legacy"`` or a revision.
-        settings: What channels get.
-        identity: How the client introduces itself.
-        listening: Whether somebody takes what the server sends unasked.
-        reopen: Whether the first call opens, and a call after a loss opens anew.
-        log_level: The lowest level of log messages that a session is set to, ``None`` to leave it.
-        request_level: The level that every request asks for, where there are no sessions.
-        subscriptions: The resources that a session is subscribed to.
-    """
-
-    target: Target
-    mode: str
-    settings: Settings
-    identity: Identity
-    listening: bool
-    reopen: bool
-    log_level: Optional[str] = None
-    request_level: Optional[str] = None
-    subscriptions: set[str] = field(default_factory=set)
 
 
 @dataclass

@@ -1,0 +1,36 @@
+"""What an engine is told by the client that it works for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Optional
+
+from ..transports._base import Settings, Target
+from .opening import Identity
+
+
+@dataclass
+class Plan:
+    """What an engine needs to know to do its work. In a live client the levels and subscriptions change.
+
+    Attributes:
+        target: Where the server is.
+        mode: ``"auto"``, ``"legacy"`` or a revision.
+        settings: What channels get.
+        identity: How the client introduces itself.
+        listening: Whether somebody takes what the server sends unasked.
+        reopen: Whether the first call opens, and a call after a loss opens anew.
+        log_level: The lowest level of log messages that a session is set to, ``None`` to leave it.
+        request_level: The level that every request asks for, where there are no sessions.
+        subscriptions: The resources that a session is subscribed to.
+    """
+
+    target: Target
+    mode: str
+    settings: Settings
+    identity: Identity
+    listening: bool
+    reopen: bool
+    log_level: Optional[str] = None
+    request_level: Optional[str] = None
+    subscriptions: set[str] = field(default_factory=set)
