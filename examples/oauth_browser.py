@@ -1,8 +1,8 @@
 """Log in with a browser, list the tools of a server, and stay logged in for the next time.
 
-python examples/oauth_browser.py https://example.com/mcp [FILE]
+python examples/oauth_browser.py https://example.com/mcp [FOLDER]
 
-The grant is kept in FILE. On a machine without a browser add --paste; --logout forgets the grant.
+The grant is kept in FOLDER. On a machine without a browser add --paste; --logout forgets the grant.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from mcp_sync import AuthError, Client, MCPError, OAuth
 from mcp_sync.auth import FileStore, PasteBack
 
 
-def main(url: str, path: str = "grants.json", *flags: str) -> int:
+def main(url: str, folder: str = "grants", *flags: str) -> int:
     interaction = PasteBack() if "--paste" in flags else None
-    oauth = OAuth(store=FileStore(path), server_url=url, interaction=interaction)
+    oauth = OAuth(store=FileStore(folder), server_url=url, interaction=interaction)
     if "--logout" in flags:
         print("Revoked:", oauth.logout())
         return 0

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 from wsgiref.simple_server import make_server
 
-from mcp_sync import AuthError, AuthorizationRequired, Client, OAuth
+from mcp_sync import AuthError, AuthorizationRequired, Client, InsufficientScope, OAuth
 from mcp_sync.auth import MemoryStore, Store
 
 
@@ -58,7 +58,9 @@ class Application:
         try:
             with Client(self._mcp_url, auth=self._oauth(user)) as client:
                 names = ", ".join(tool.name for tool in client.tools())
-        except AuthorizationRequired as error:
+        except (AuthorizationRequired, InsufficientScope) as error:
+            if not error.url:  # More is not to be had.
+                return "403 Forbidden", "", f"Not allowed: {error}\n"
             return "302 Found", error.url, ""
         return "200 OK", "", f"Tools for {user}: {names}\n"
 

@@ -117,13 +117,13 @@ def test_cancelling() -> None:
 
 
 def test_oauth_browser(tmp_path: Path) -> None:
-    path = str(tmp_path / "grants.json")
+    folder = str(tmp_path / "grants")
     with OAuthServer() as server, demo_server.build().serve_http(intercept=server.protect) as endpoint:
         tools = "Tools: add, countdown, greet, fail\n"
         for before in ("none", "valid"):
-            out = run("oauth_browser.py", endpoint.url, path, BROWSER=VISITOR)
+            out = run("oauth_browser.py", endpoint.url, folder, BROWSER=VISITOR)
             assert out == f"Before: {before}\n{tools}After: valid\n"
-        assert run("oauth_browser.py", endpoint.url, path, "--logout") == "Revoked: True\n"
+        assert run("oauth_browser.py", endpoint.url, folder, "--logout") == "Revoked: True\n"
     assert server.asked["authorize"] == 1
 
 

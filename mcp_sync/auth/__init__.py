@@ -16,7 +16,8 @@ What is kept is a `Grant`; what is there, without asking anybody, a `Status`.
 
 How it is made, from above to below:
 
-- ``_oauth``, ``_machine``, ``_enterprise``, ``_device``: the ways to a grant;
+- ``_oauth``, ``_machine``, ``_enterprise``, ``_device``: the ways to a grant; ``_bearer``: a token that the
+  user has; ``_sources``: where a token of the user comes from;
 - ``_hook``: the hook of requests that they share; ``_attempt``: what comes after a refusal; ``_decisions``:
   what to do about it (pure); ``_resending``: how a request is sent again;
 - ``_access``: one user's grant for one server (``_current``), and how it is replaced by one thread and one
@@ -25,10 +26,10 @@ How it is made, from above to below:
 - ``_fetching``, ``_guard``, ``_errand``: how authorization servers are asked, where they may be, how long it
   takes;
 - ``_discovery``, ``_registration``, ``_code_flow``, ``_token_request``: the conversations, which are
-  generators without I/O; ``_challenge``, ``_rules``, ``_answers``, ``_pkce``: what they rest on;
+  generators without I/O; ``_steps``, ``_challenge``, ``_rules``, ``_answers``, ``_pkce``: what they rest on;
 - ``_signing``, ``_dpop``: signatures; the libraries for them load with the first one;
-- ``_vault``, ``_records``: what is kept; ``_store``, ``_file_store``, ``_sqlite_store``, ``_keyring_store``:
-  where.
+- ``_vault``, ``_records``, ``_reading``: what is kept, and how it is read; ``_store``, ``_file_store``,
+  ``_sqlite_store``, ``_keyring_store``: where; ``_locks``, ``_private_files``: what those rest on.
 
 Names load when they are used.
 """

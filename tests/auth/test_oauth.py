@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import subprocess
 import sys
 import threading
@@ -446,3 +447,9 @@ def test_errors_survive_pickling(endpoint) -> None:
         call(endpoint.url, OAuth(redirect_uri="https://app.example/callback"))
     twin = pickle.loads(pickle.dumps(caught.value))
     assert twin.url == caught.value.url
+
+
+def test_the_map_of_the_package_names_every_module() -> None:
+    folder = Path(auth.__file__).parent
+    modules = {path.stem for path in folder.glob("_*.py")} - {"__init__"}
+    assert modules == set(re.findall(r"``(_\w+)``", auth.__doc__ or ""))

@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import pytest
 
 from mcp_sync import Client
-from mcp_sync.auth import FileStore, MemoryStore, OAuth
+from mcp_sync.auth import ClientCredentials, FileStore, MemoryStore, OAuth
 from mcp_sync.errors import (
     AccessDenied,
     AuthError,
@@ -191,6 +191,17 @@ def test_whoever_tries_to_finish_the_login_of_somebody_else_does_not_spoil_it(se
 def test_what_has_no_state_is_said_to_be_no_answer(callback) -> None:
     with pytest.raises(AuthError, match="no answer of an authorization server: it has no state"):
         web().finish(callback)
+
+
+def test_what_the_server_lists_is_asked_for_with_what_the_user_wants(server, endpoint) -> None:
+    server.resource_metadata = {"scopes_supported": ["notes"]}
+    auth = web(scopes=["notes:write"])
+    assert params_of(auth.begin(endpoint.url).url)["scope"] == "notes:write notes"
+    server.clients["service"] = "s3cret"
+    service = ClientCredentials("service", "s3cret", scopes=["notes:write"])
+    with Client(endpoint.url, auth=service) as client:
+        assert client.call_tool("add", {"a": 1, "b": 2}).structured_content == {"sum": 3}
+    assert service.status().scope == "notes:write notes"
 
 
 def test_each_principal_has_a_grant_of_its_own(server, endpoint) -> None:
