@@ -65,7 +65,7 @@ class DeviceCode(Machine):
         private_key, private_key_alg, private_key_id: As in `ClientCredentials`.
         client_metadata_url: Where the client's metadata document lies, as in `OAuth`.
         client_name: What users are shown.
-        scopes: What to ask for; by default what the MCP server lists.
+        scopes: What to ask for; what the MCP server demands, or else lists, is added.
         method: How it authenticates; chosen if not given.
         issuer: The only authorization server that may be asked.
 

@@ -43,7 +43,7 @@ class EnterpriseManaged(Machine):
         idp_client_id: The name under which the client is registered with the provider.
         idp_client_secret, idp_private_key, idp_private_key_alg, idp_private_key_id: What it authenticates
             with there, if with anything.
-        scopes: What to ask for; by default what the MCP server lists.
+        scopes: What to ask for; what the MCP server demands, or else lists, is added.
         method: How the client authenticates to the authorization server; chosen if not given.
         issuer: The only authorization server that may be asked.
 

@@ -75,7 +75,7 @@ class OAuth(TokenAuth):
         client_secret: Its secret, if it has one, or a function that returns it.
         client_metadata_url: Where its metadata document lies, whose URL is its name.
         issuer: The only authorization server that may be asked.
-        scopes: What to ask for; what the MCP server demands is added.
+        scopes: What to ask for; what the MCP server demands, or else lists, is added.
         redirect_uri: Where the web application takes the answers.
         client_name: What users are shown.
         store: Where grants and registrations are kept: `FileStore`, `SQLiteStore`, `KeyringStore`; by default
@@ -304,7 +304,7 @@ class OAuth(TokenAuth):
         Args:
             server_url: The MCP server; may be left out where there is only one.
             redirect_uri: Where the answer goes; by default that of this object.
-            scopes: What to ask for; by default what the object says, and what was granted before.
+            scopes: What to ask for; these alone, by default those of a call that has to log in.
 
         Returns:
             Where to send the user. The store keeps the rest for an hour.
