@@ -50,7 +50,13 @@ CONVERSATION_SECONDS = 30.0
 _LOOK_SECONDS = 0.05  # between two looks at whether somebody still waits for a turn
 _TURN_SECONDS = 900.0  # how long others are waited for, a login of theirs included
 _ATTEMPTS = 20  # to write what a login has brought, while others keep writing
-_AGAIN_SECONDS = 5.0  # after a refresh ahead of time has failed
+# What a renewal ahead of time may take while the token is valid: little, and a small part of what the request
+# has left. Where that is next to nothing it is left alone: a refresh that is cut off may cost the grant.
+_AHEAD_SECONDS = 5.0
+_AHEAD_PART = 3
+_AHEAD_LEAST = 0.5
+_AGAIN_SECONDS = 10.0  # after it has failed, or half of what the token has left
+_AGAIN_LEAST = 1.0
 
 _now = time.time
 
@@ -64,7 +70,7 @@ class Access:
 
     Attributes:
         current: The grant that was used last; a single reference, which is replaced in one step.
-        asked: The sets of scopes that step-ups have got.
+        asked: The sets of scopes that step-ups have got, for a grant that is not forgotten.
         why: Why there is no grant any more, if that is known.
     """
 
@@ -113,24 +119,44 @@ class Access:
             AuthError: It has expired, and another one cannot be had just now.
         """
         current = self.current if self.current is not None else self.read()
+        if current is not None and current.version is None:
+            current = self._written(current)
         if current is None or _now() < current.renew_at:
             return current
         can_renew = current.grant.refresh_token is not None or not self.auth.needs_person
         if not can_renew:
             return self.read()
+        if current.is_valid:
+            return self._ahead(errand, current)
+        with errand.aside():
+            return self._next(errand, current)
+
+    def _next(self, errand: Errand, current: Current) -> Optional[Current]:
+        newer = self.renew(errand, current.grant.access_token)
+        if newer is None and not self.auth.needs_person:
+            newer = self.authorize(errand, current.grant.access_token, None, None)
+        return newer
+
+    def _ahead(self, errand: Errand, current: Current) -> Optional[Current]:
+        """Return the next grant, or the one that is valid still if another is not to be had just now."""
+        left = errand.deadline.remaining()
+        seconds = _AHEAD_SECONDS if left is None else min(_AHEAD_SECONDS, left / _AHEAD_PART)
+        if seconds < _AHEAD_LEAST:
+            return current
+        # Before it begins: whoever comes meanwhile goes on with what is valid.
+        current.renew_at = _try_again_at(current.grant)
         try:
             with errand.aside():
-                newer = self.renew(errand, current.grant.access_token)
-                if newer is None and not self.auth.needs_person:
-                    newer = self.authorize(errand, current.grant.access_token, None, None)
-        except AuthError as error:
+                newer = self._next(errand.part(seconds), current) or self.read()
+        except (AuthError, CallTimeout, UsageError) as error:
             # It may be the authorization server, the way to it, or the store that cannot do it just now. What
             # stays wrong is told when the token has expired.
-            if not current.is_valid:
-                raise
-            logger.warning("The token for %s could not be renewed ahead of time: %s", self.server_name, error)
-            current.renew_at = min(_now() + _AGAIN_SECONDS, current.grant.expires_at or 0.0)
-            return current
+            newer, why = current, str(error)
+        else:
+            why = str(self.why)
+        if newer is current:
+            current.renew_at = _try_again_at(current.grant)
+            logger.warning("The token for %s could not be renewed ahead of time: %s", self.server_name, why)
         return newer
 
     @property
@@ -148,6 +174,16 @@ class Access:
         if grant.token_type == "DPoP" and grant.dpop_key is not None:
             prover = self.prover(grant.dpop_key)
         return Current(grant, version, renew_at, prover, replaces)
+
+    def _written(self, current: Current) -> Optional[Current]:
+        """Write a grant that could not be written when it came; return what is to be used."""
+        if not current.may_write():
+            return current
+        try:
+            return self._rewritten(current)
+        except (AuthError, CallTimeout) as error:
+            logger.warning("The token for %s cannot be kept: %s", self.server_name, str(error))
+            return current
 
     # --- another grant ---------------------------------------------------------------------------------
 
@@ -231,6 +267,7 @@ class Access:
         if error.error in ("invalid_grant", *FORGOTTEN):
             # Only what was refused: whatever is newer stays.
             self.vault.forget_grant(self.server, self.auth.principal, held.version)
+            self.asked.clear()
             self.read()
         return None
 
@@ -317,6 +354,7 @@ class Access:
     def _log_out(self, errand: Errand) -> bool:
         held, found = self.read(), self.vault.found(self.server)
         self.current = None
+        self.asked.clear()
         is_revoked = False
         if held is not None:
             try:
@@ -436,10 +474,19 @@ class Access:
         """Keep a grant and use it; if somebody else was faster with a refresh, use theirs.
 
         Raises:
-            AuthError: It cannot be written. It is used all the same, as long as this process runs.
+            AuthError: It cannot be written. It is used all the same, as long as this process runs, and each
+                use tries to write it.
         """
         # First of all: a refresh token that has been used up must not be all that is left.
         self.current = current = self._usable(grant, None, expected)
+        try:
+            return self._kept(current, expected, is_login)
+        finally:
+            if current.version is None:
+                current.must_be_written()
+
+    def _kept(self, current: Current, expected: Optional[str], is_login: bool) -> Current:
+        grant = current.grant
         for _ in range(_ATTEMPTS):
             if self.vault.keep_grant(self.server, self.auth.principal, grant, expected):
                 break
@@ -454,3 +501,9 @@ class Access:
             current.version = written.version
         self.why = None
         return current
+
+
+def _try_again_at(grant: Grant) -> float:
+    """Return when to try once more to renew a token ahead of time."""
+    now, expiry = _now(), grant.expires_at or 0.0
+    return min(now + max(min(_AGAIN_SECONDS, (expiry - now) / 2), _AGAIN_LEAST), expiry)

@@ -81,6 +81,11 @@ def described(answer: Answer, secrets: Iterable[str] = ()) -> str:
     return f"status {answer.status}: {refusal}" if refusal else f"status {answer.status}"
 
 
+def is_text(value: str) -> bool:
+    """Whether a string can be sent at all: halves of characters (lone surrogates) cannot."""
+    return not any("\ud800" <= character <= "\udfff" for character in value)
+
+
 def text_of(body: Mapping[str, Any], name: str) -> Optional[str]:
     """Return a text that can be sent again, ``None`` if it is absent, empty, null or something else."""
     value = body.get(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
 from typing import Any, Optional
 from urllib.parse import urljoin
@@ -31,15 +32,24 @@ from ._resending import drain, rewound, send_again
 
 
 class Attempt:
-    """One request of the user, with all that is tried for it."""
+    """One request of the user, with all that is tried for it.
 
-    __slots__ = ("_access", "_current", "_errand", "_tried", "_url")
+    A prepared request may be sent more than once, and each time begins anew: only then does the response
+    belong to the very request that was prepared, and not to a copy.
+    """
 
-    def __init__(self, access: Access, current: Optional[Current], errand: Errand, url: str) -> None:
+    __slots__ = ("_access", "_current", "_errand", "_first", "_prepared", "_tried", "_url")
+
+    def __init__(
+        self, access: Access, current: Optional[Current], errand: Errand, request: requests.PreparedRequest
+    ) -> None:
         self._access = access
-        self._current = current
+        # `_first` is what the prepared request itself carries.
+        self._current = self._first = current
         self._errand = errand
-        self._url = url
+        # The request holds this.
+        self._prepared = weakref.ref(request)
+        self._url = request.url or ""
         self._tried: list[str] = []
 
     def after(self, response: requests.Response, **options: Any) -> requests.Response:
@@ -56,6 +66,8 @@ class Attempt:
         timeout = options.get("timeout")
         exchange = timeout if hasattr(timeout, "deadline") else self._errand.exchange
         self._errand = Errand(exchange, options)
+        if response.request is self._prepared():
+            self._tried, self._current = [], self._first
         while True:
             request = response.request
             # requests copies the hook to the request that follows a redirect, wherever that leads.
@@ -84,6 +96,8 @@ class Attempt:
             # Before the request is copied: should the answer be a redirect, requests goes on from this one.
             self._current = current
             current.present(request)
+            if request is self._prepared():
+                self._first = current
             self._url = request.url or ""
             response = send_again(response, options)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any, Optional
 from urllib.parse import urlsplit
 
@@ -49,7 +50,7 @@ class BearerToken(AuthBase):
         token = read_source(_NAME, self._source)
         _present(request, token)
         if not isinstance(self._source, str):
-            request.register_hook("response", _Repetition(self, token).after)  # type: ignore[no-untyped-call]
+            request.register_hook("response", _Repetition(self, token, request).after)  # type: ignore[no-untyped-call]
         return request
 
     def newer(self, token: str) -> Optional[str]:
@@ -82,16 +83,20 @@ class BearerToken(AuthBase):
 
 
 class _Repetition:
-    """The one time that a refused request is sent again."""
+    """The one time that a refused request is sent again, each time that it is sent by the user."""
 
-    def __init__(self, auth: BearerToken, token: str) -> None:
+    def __init__(self, auth: BearerToken, token: str, request: requests.PreparedRequest) -> None:
         self._auth = auth
         self._token = token
         self._done = False
+        # The request holds this. What is sent again, or follows a redirect, is a copy of it.
+        self._prepared = weakref.ref(request)
 
     def after(self, response: requests.Response, **options: Any) -> requests.Response:
         """Send the request again if it was refused and there is another token by now."""
         request = response.request
+        if request is self._prepared():
+            self._done = False
         # requests copies the hook to the request that follows a redirect, wherever that leads.
         if response.status_code != 401 or self._done or not self._auth.may_go_to(request.url or ""):
             return response
@@ -106,6 +111,8 @@ class _Repetition:
             raise
         # Before it is copied: should the answer be a redirect, requests goes on from this one.
         _present(request, token)
+        if request is self._prepared():
+            self._token = token
         return send_again(response, options)
 
 

@@ -10,6 +10,8 @@ import requests
 from ._dpop import Prover
 from ._records import Grant
 
+_WRITE_SECONDS = 1.0  # between two attempts to write what the store does not hold
+
 now = time.time
 
 
@@ -25,7 +27,7 @@ class Current:
         prover: What proves the possession of its key, ``None`` for a token that has none.
     """
 
-    __slots__ = ("_header", "grant", "prover", "renew_at", "replaces", "version")
+    __slots__ = ("_header", "_write_at", "grant", "prover", "renew_at", "replaces", "version")
 
     def __init__(
         self,
@@ -40,12 +42,25 @@ class Current:
         self.replaces = replaces
         self.renew_at = renew_at
         self.prover = prover
+        self._write_at = float("inf")  # It is being written.
         self._header = f"{grant.token_type} {grant.access_token}"
 
     @property
     def is_valid(self) -> bool:
         """Whether the token has not expired, as far as that is known."""
         return self.grant.expires_at is None or now() < self.grant.expires_at
+
+    def must_be_written(self) -> None:
+        """Note that it could not be written: its next use tries again."""
+        self._write_at = 0.0
+
+    def may_write(self) -> bool:
+        """Whether this use is to try to write it; true once a second at most."""
+        moment = time.monotonic()
+        if moment < self._write_at:
+            return False
+        self._write_at = moment + _WRITE_SECONDS
+        return True
 
     def present(self, request: requests.PreparedRequest) -> None:
         """Put the token on a request."""

@@ -48,6 +48,12 @@ class Errand:
         finally:
             self.deadline.release()
 
+    def part(self, seconds: float) -> Errand:
+        """Return an errand for the same request that may take less time: at most ``seconds`` from now."""
+        part = Errand(self.exchange, self.options, self.deadline)
+        part.deadline = self.deadline.beside(seconds)
+        return part
+
     def within(self, seconds: float) -> Deadline:
         """Return the deadline of one thing that is to be done: at most ``seconds`` from now."""
         return self.deadline.beside(seconds)

@@ -156,7 +156,7 @@ class TokenAuth(AuthBase):
         current = access.ready(errand)
         if current is not None:
             current.present(request)
-        request.register_hook("response", Attempt(access, current, errand, url).after)  # type: ignore[no-untyped-call]
+        request.register_hook("response", Attempt(access, current, errand, request).after)  # type: ignore[no-untyped-call]
         return request
 
     def _access_for(self, url: str) -> Access:

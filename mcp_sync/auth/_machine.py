@@ -12,6 +12,7 @@ from typing import Any, Optional, Union
 
 from ..errors import TokenRequestFailed, UsageError
 from ._access import CONVERSATION_SECONDS
+from ._answers import is_text
 from ._current import Current
 from ._dpop import Prover
 from ._hook import TokenAuth
@@ -282,6 +283,8 @@ def credentials(
     Raises:
         UsageError: It cannot be so.
     """
+    if isinstance(secret, str) and not is_text(secret):
+        raise UsageError("the client_secret cannot be sent: it has half a character")
     if key is None:
         if alg is not None or kid is not None:
             raise UsageError("an algorithm or an id of a private key was given, but no key")

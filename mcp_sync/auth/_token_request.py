@@ -10,7 +10,17 @@ from urllib.parse import quote, quote_plus
 
 from .._protocol.urls import public_url
 from ..errors import AccessDenied, AuthError, TokenRequestFailed, UsageError
-from ._answers import Refusal, described, is_passing, json_object, number_of, quoted, refusal_of, text_of
+from ._answers import (
+    Refusal,
+    described,
+    is_passing,
+    is_text,
+    json_object,
+    number_of,
+    quoted,
+    refusal_of,
+    text_of,
+)
 from ._records import ClientRecord, Grant, ServerRecord
 from ._registration import BASIC, METHODS, NONE, POST, SIGNED
 from ._rules import endpoint, scope_union
@@ -267,6 +277,11 @@ def _send(request: _Request, method: str) -> Conversation[Posted]:
 def _authenticated(request: _Request, method: str) -> tuple[dict[str, str], dict[str, str]]:
     """Return headers and form of a request, with one authentication of the client and never two."""
     client, headers, form = request.client, {"Accept": "application/json"}, dict(request.form)
+    own = {"client_id": client.client_id, "client_secret": client.client_secret}
+    for name, text in (*own.items(), *form.items()):
+        if text is not None and not is_text(text):
+            # Not the error of an encoder, which would hold the secret.
+            raise AuthError(f"the {name} for a {request.purpose} cannot be sent: it has half a character")
     if method in (BASIC, _NAMED, _BLANK):
         headers["Authorization"] = "Basic " + _basic(client.client_id, client.client_secret or "")
     if method == BASIC:

@@ -119,6 +119,17 @@ def test_a_request_is_sent_again_once_at_most(session: requests.Session) -> None
     assert sent(server) == ["t1", "t2"]
 
 
+def test_a_prepared_request_that_is_sent_again_begins_anew(session: requests.Session) -> None:
+    known = {"token": "2"}
+    with PlainServer(lambda request: accepts(known["token"])(request)) as server:
+        auth = BearerToken(Source("1", "2", "3"))
+        prepared = session.prepare_request(requests.Request("POST", server.origin, data=b"x", auth=auth))
+        assert session.send(prepared).status_code == 200
+        known["token"] = "3"
+        assert session.send(prepared).status_code == 200
+        assert sent(server) == ["1", "2", "2", "3"]
+
+
 def test_a_text_that_is_refused_is_not_sent_again(session: requests.Session) -> None:
     with PlainServer(accepts()) as server:
         assert session.get(server.origin, auth=BearerToken("t1")).status_code == 401

@@ -158,6 +158,20 @@ def test_a_scope_that_is_never_enough_is_an_error(server, endpoint) -> None:
     assert server.asked["authorize"] == 2
 
 
+@pytest.mark.parametrize("how", ["logout", "invalid_grant"])
+def test_with_a_new_grant_more_may_be_asked_for_again(server, endpoint, how) -> None:
+    server.needed_scope = {"add": "write"}
+    auth = oauth(scopes=["read"])
+    with Client(endpoint.url, auth=auth) as client:
+        assert call(client) == {"sum": 3}
+        if how == "logout":
+            auth.logout()
+        else:
+            server.expire_all()
+            server.refresh_tokens.clear()
+        assert call(client) == {"sum": 3}
+
+
 def test_a_plain_403_is_none_of_its_business(server, endpoint) -> None:
     auth = oauth()
     with Client(endpoint.url, auth=auth) as client:
@@ -386,6 +400,81 @@ def test_a_refresh_that_fails_in_passing_leaves_the_valid_token_in_use(server, e
     assert server.asked["authorize"] == 1
 
 
+def test_a_renewal_ahead_of_time_takes_a_small_part_of_the_call_only(server, endpoint, monkeypatch) -> None:
+    clock = Clock(monkeypatch)
+    release = threading.Event()
+    with Client(endpoint.url, auth=oauth()) as client:
+        call(client)
+        clock.ahead = 3600 - 20
+        server.on_token = lambda form: release.wait(10) and None
+        try:
+            assert call(client, timeout=3) == {"sum": 3}
+            assert call(client, timeout=3) == {"sum": 3}
+        finally:
+            release.set()
+    assert server.asked["refresh_token"] <= 1  # The second call does not try again at once.
+    assert server.asked["401"] == 1
+
+
+def test_a_call_in_a_hurry_renews_nothing_ahead_of_time(server, endpoint, monkeypatch) -> None:
+    clock = Clock(monkeypatch)
+    with Client(endpoint.url, auth=oauth()) as client:
+        call(client)
+        clock.ahead = 3600 - 20
+        assert call(client, timeout=1.2) == {"sum": 3}
+        assert server.asked["refresh_token"] == 0
+        assert call(client) == {"sum": 3}
+    assert server.asked["refresh_token"] == 1
+
+
+def test_while_one_thread_renews_ahead_of_time_the_others_go_on(server, endpoint, monkeypatch) -> None:
+    clock = Clock(monkeypatch)
+    began, release = threading.Event(), threading.Event()
+
+    def hold(form: dict[str, str]) -> None:
+        began.set()
+        release.wait(10)
+
+    with Client(endpoint.url, auth=oauth()) as client, ThreadPoolExecutor(1) as pool:
+        call(client)
+        clock.ahead = 3600 - 20
+        server.on_token = hold
+        try:
+            first = pool.submit(call, client)
+            assert began.wait(10)
+            assert call(client) == {"sum": 3}
+            assert not first.done()
+        finally:
+            release.set()
+        assert first.result() == {"sum": 3}
+    assert server.asked["refresh_token"] == 1
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(403, b"<html>"),
+        Reply(404),
+        Reply(302, b"", {"Location": "http://portal.example/"}),
+        json_reply({"error": "invalid_request"}, 400),
+    ],
+    ids=["403", "404", "302", "invalid_request"],
+)
+def test_a_renewal_that_is_refused_unclearly_leaves_the_valid_token_in_use(
+    server, endpoint, monkeypatch, reply
+) -> None:
+    clock = Clock(monkeypatch)
+    with Client(endpoint.url, auth=oauth()) as client:
+        call(client)
+        clock.ahead = 3600 - 20
+        server.on_token = lambda form: reply
+        server.asked.clear()
+        for _ in range(3):
+            assert call(client) == {"sum": 3}
+    assert server.asked["401"] == 0
+    assert server.asked["refresh_token"] == 1
+
+
 def test_a_refresh_token_that_is_no_good_leads_to_a_login(server, endpoint) -> None:
     with Client(endpoint.url, auth=oauth()) as client:
         call(client)
@@ -531,6 +620,20 @@ def test_it_works_in_a_session_and_leaves_a_history(server, endpoint) -> None:
     assert post(endpoint.url, auth).history == []
 
 
+def test_a_prepared_request_that_is_sent_again_begins_anew(server, endpoint) -> None:
+    headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+    with requests.Session() as session:
+        session.trust_env = False
+        asked = requests.Request("POST", endpoint.url, headers, data=body, auth=oauth())
+        prepared = session.prepare_request(asked)
+        for _ in range(4):
+            assert session.send(prepared, timeout=20).status_code != 401
+            server.expire_all()
+    assert server.asked["authorize"] == 1
+    assert server.asked["refresh_token"] == 3
+
+
 def test_it_works_in_a_client_with_a_session_of_the_user(server, endpoint) -> None:
     with requests.Session() as session:
         session.trust_env = False
@@ -651,6 +754,46 @@ def test_a_refreshed_token_that_cannot_be_written_is_not_lost(server, endpoint) 
         assert call(client) == {"sum": 3}
     assert server.asked["authorize"] == 1
     assert not server.revoked_families
+
+
+def refresh_on_a_full_disk(server: OAuthServer, url: str, auth: OAuth, store: BrokenStore) -> None:
+    """Refresh, and have no space left when the new token comes."""
+    post(url, auth)
+    server.expire_all()
+    server.on_token = lambda form: setattr(store, "broken", True)
+    with pytest.raises(AuthError, match="no space left"):
+        post(url, auth)
+    server.on_token = lambda form: None
+
+
+def test_what_could_not_be_written_is_written_by_the_next_use(server, endpoint) -> None:
+    store = BrokenStore()
+    auth = oauth(store=store)
+    refresh_on_a_full_disk(server, endpoint.url, auth, store)
+    store.broken = False
+    assert post(endpoint.url, auth).status_code != 401
+    with Client(endpoint.url, auth=OAuth(interactive=False, store=store)) as client:
+        assert call(client) == {"sum": 3}
+    assert server.asked["refresh_token"] == 1
+
+
+def test_what_cannot_be_written_is_tried_now_and_then_and_used(server, endpoint, monkeypatch) -> None:
+    monkeypatch.setattr(current_module, "_WRITE_SECONDS", 1000.0)
+    tried: list[str] = []
+
+    class Full(BrokenStore):
+        def put(self, key: Key, value: Any, expected: Any) -> bool:
+            tried.append(key.kind)
+            return super().put(key, value, expected)
+
+    store = Full()
+    auth = oauth(store=store)
+    refresh_on_a_full_disk(server, endpoint.url, auth, store)
+    tried.clear()
+    for _ in range(3):
+        assert post(endpoint.url, auth).status_code != 401
+    assert tried == ["grant"]
+    assert server.asked["refresh_token"] == 1
 
 
 def test_a_grant_survives_a_login_that_was_given_up(server, endpoint) -> None:

@@ -17,6 +17,7 @@ import pytest
 from mcp_sync._concurrency.deadline import Deadline
 from mcp_sync.auth import LoopbackBrowser, PasteBack
 from mcp_sync.auth import _callback_server as callback_module
+from mcp_sync.auth import _interaction as interaction_module
 from mcp_sync.auth._interaction import pasted
 from mcp_sync.errors import AuthError, AuthorizationRequired, CallTimeout, UsageError
 
@@ -291,6 +292,23 @@ def test_a_browser_that_does_not_come_back_holds_nothing_up() -> None:
         assert ask(visit)["code"] == "c"
     finally:
         release.set()
+
+
+def test_a_browser_that_does_not_come_back_is_not_waited_for_past_the_deadline(monkeypatch) -> None:
+    monkeypatch.setattr(interaction_module, "_BROWSER_SECONDS", 30.0)
+    release, ended = threading.Event(), threading.Event()
+
+    def visit(uri: str) -> None:
+        release.wait(5)
+        ended.set()
+
+    try:
+        with pytest.raises(CallTimeout):
+            ask(visit, deadline=Deadline(0.2))
+        assert not ended.is_set()
+    finally:
+        release.set()
+        ended.wait(5)
 
 
 @contextmanager

@@ -68,6 +68,7 @@ def call(url: str, auth: Any) -> Any:
         {"client_id": ""},
         {"client_metadata_url": "http://h.example/c"},
         {"issuer": "http://as.example"},
+        {"client_id": "me", "client_secret": "half a character \udcff"},
         {"scopes": "read write"},
         {"scopes": [5]},
         {"redirect_uri": "http://app.example/callback"},

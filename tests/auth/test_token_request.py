@@ -137,6 +137,16 @@ def test_a_key_signs_for_the_issuer():
     assert signer.claims[0]["exp"] > NOW
 
 
+@pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post"])
+def test_a_secret_that_cannot_be_sent_is_not_shown(method):
+    done = ask([], client(client_secret="canary-secret\udcff", method=method))
+    assert done.asked == []
+    assert isinstance(done.value, AuthError)
+    assert "the client_secret for a token for the code cannot be sent" in str(done.value)
+    assert "canary" not in repr(done.value) + repr(done.value.__cause__) + repr(done.value.__context__)
+    assert b"canary" not in pickle.dumps(done.value)
+
+
 def test_without_a_key_there_is_no_signature():
     assert isinstance(ask(GRANTED, client(method="private_key_jwt")).value, UsageError)
 
