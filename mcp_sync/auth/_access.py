@@ -55,8 +55,6 @@ _ATTEMPTS = 20  # to write what a login has brought, while others keep writing
 _AHEAD_SECONDS = 5.0
 _AHEAD_PART = 3
 _AHEAD_LEAST = 0.5
-_AGAIN_SECONDS = 10.0  # after it has failed, or half of what the token has left
-_AGAIN_LEAST = 1.0
 
 _now = time.time
 
@@ -123,8 +121,7 @@ class Access:
             current = self._written(current)
         if current is None or _now() < current.renew_at:
             return current
-        can_renew = current.grant.refresh_token is not None or not self.auth.needs_person
-        if not can_renew:
+        if current.grant.refresh_token is None and self.auth.needs_person:
             return self.read()
         if current.is_valid:
             return self._ahead(errand, current)
@@ -144,7 +141,7 @@ class Access:
         if seconds < _AHEAD_LEAST:
             return current
         # Before it begins: whoever comes meanwhile goes on with what is valid.
-        current.renew_at = _try_again_at(current.grant)
+        current.put_off_renewal()
         try:
             with errand.aside():
                 newer = self._next(errand.part(seconds), current) or self.read()
@@ -155,7 +152,7 @@ class Access:
         else:
             why = str(self.why)
         if newer is current:
-            current.renew_at = _try_again_at(current.grant)
+            current.put_off_renewal()
             logger.warning("The token for %s could not be renewed ahead of time: %s", self.server_name, why)
         return newer
 
@@ -501,9 +498,3 @@ class Access:
             current.version = written.version
         self.why = None
         return current
-
-
-def _try_again_at(grant: Grant) -> float:
-    """Return when to try once more to renew a token ahead of time."""
-    now, expiry = _now(), grant.expires_at or 0.0
-    return min(now + max(min(_AGAIN_SECONDS, (expiry - now) / 2), _AGAIN_LEAST), expiry)

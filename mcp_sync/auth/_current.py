@@ -10,6 +10,8 @@ import requests
 from ._dpop import Prover
 from ._records import Grant
 
+_AGAIN_SECONDS = 10.0  # after a renewal ahead of time has failed; or half of what the token has left
+_AGAIN_LEAST = 1.0
 _WRITE_SECONDS = 1.0  # between two attempts to write what the store does not hold
 
 now = time.time
@@ -49,6 +51,12 @@ class Current:
     def is_valid(self) -> bool:
         """Whether the token has not expired, as far as that is known."""
         return self.grant.expires_at is None or now() < self.grant.expires_at
+
+    def put_off_renewal(self) -> None:
+        """Use the token for a while before another one is had: at most until it expires."""
+        moment, expiry = now(), self.grant.expires_at or 0.0
+        wait = max(min(_AGAIN_SECONDS, (expiry - moment) / 2), _AGAIN_LEAST)
+        self.renew_at = min(moment + wait, expiry)
 
     def must_be_written(self) -> None:
         """Note that it could not be written: its next use tries again."""
