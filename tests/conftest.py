@@ -12,6 +12,9 @@ from typing import NamedTuple, Optional
 
 import pytest
 
+# Where it is set, each of the many programs that the tests start would compile the whole package anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 HERE = Path(__file__).parent
 # Their servers live as long as the test run.
 UNGUARDED = tuple(HERE / name for name in ("interop", "benchmarks", "conformance"))
