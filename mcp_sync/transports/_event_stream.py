@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Optional, Union
 
@@ -16,6 +17,7 @@ JUNK_LENGTH = 100
 # An hour. What is longer is a mistake, and what is much longer no clock can wait.
 _LONGEST_RETRY = 3_600_000
 _DATA, _ID, _RETRY = b"data", b"id", b"retry"
+_ONE_LINE = re.compile(rb"(?:event: ?message\n)?data: ?([^\n]*)")
 _KNOWN = (b"", b"event", _DATA, _ID, _RETRY)
 
 
@@ -57,7 +59,12 @@ class EventStream:
             MessageTooLarge: An event is larger than the limit.
         """
         for block in self._blocks():
-            if len(block) >= _LARGE:
+            plain = _ONE_LINE.fullmatch(block)
+            if plain is not None and "message" in self._kinds:
+                # Most events: there is nothing to parse.
+                self.kind = "message"
+                yield plain[1]
+            elif len(block) >= _LARGE:
                 yield self._large(block)
             elif self._take_fields(block):
                 yield self._parse(block)

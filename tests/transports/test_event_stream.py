@@ -142,7 +142,7 @@ def test_an_event_comes_with_its_blank_line_and_waits_for_nothing_more(line_end:
 
     seen: list[Any] = []
     for data in EventStream(chunks(), 1 << 20):
-        seen.append(data)
+        seen.append(as_text(data))
     assert seen == ["1", "2"]
 
 
