@@ -202,11 +202,11 @@ def test_an_answer_that_belongs_to_no_login_does_not_spoil_the_one_that_does(
     page = robot.visit(flow.url, follow=False)
     answer = query(page.headers["location"])
     for wrong in ({}, {"code": answer["code"]}, {**answer, "state": "wrong"}, {"state": ""}):
-        with pytest.raises(AuthError, match="belongs to no login"):
+        with pytest.raises(AuthError, match=r"belongs to no login|no answer of an authorization server"):
             oauth.finish(wrong)
     assert world.authlib.requests_for("/token") == []
     oauth.finish(answer)
-    with pytest.raises(AuthError, match="belongs to no login"):
+    with pytest.raises(AuthError, match=r"belongs to no login|no answer of an authorization server"):
         oauth.finish(answer)
     with Client(url, auth=oauth) as client:
         assert echo(client) == "hello"

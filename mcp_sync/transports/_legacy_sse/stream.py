@@ -107,6 +107,8 @@ class ServerStream:
         receiver = intake()
         if receiver is not None and not self._exchange.aborted:
             receiver.lose(fault)
+        # Frames of the fault may know this one.
+        del receiver, fault
 
     def _read(self, intake: weakref.ref[Intake]) -> MCPError:
         """Read to the end; return why that is the end."""
@@ -129,7 +131,8 @@ class ServerStream:
             logger.error("The stream of %s cannot be read any more", self._peer, exc_info=error)
             fault = ConnectionLost(f"the event stream of {self._peer} cannot be read any more")
         if fault is not error:
-            fault.__cause__ = root_of(error)
+            root = root_of(error)
+            fault.__cause__ = root and root.with_traceback(None)
         assert isinstance(fault, MCPError)
         return fault
 
