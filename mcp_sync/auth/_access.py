@@ -121,7 +121,7 @@ class Access:
             current = self._written(current)
         if current is None or _now() < current.renew_at:
             return current
-        if current.grant.refresh_token is None and self.auth.needs_person:
+        if current.grant.refresh_token is None and self.auth._needs_person:
             return self.read()
         if current.is_valid:
             return self._ahead(errand, current)
@@ -130,7 +130,7 @@ class Access:
 
     def _next(self, errand: Errand, current: Current) -> Optional[Current]:
         newer = self.renew(errand, current.grant.access_token)
-        if newer is None and not self.auth.needs_person:
+        if newer is None and not self.auth._needs_person:
             newer = self.authorize(errand, current.grant.access_token, None, None)
         return newer
 
@@ -307,13 +307,13 @@ class Access:
             if held is not None and self._is_newer(held, used) and is_for(held.grant, must_cover):
                 return held
             login = Login(self, errand, challenge, scope, held.grant if held is not None else None, used)
-            if self.auth.needs_person:
-                return self.auth.log_in(login)
+            if self.auth._needs_person:
+                return self.auth._log_in(login)
             with self._locked(errand):
                 held = self.read()
                 if held is not None and self._is_newer(held, used) and is_for(held.grant, must_cover):
                     return held
-                return self.auth.log_in(login)
+                return self.auth._log_in(login)
 
     def step_up(
         self,
@@ -399,7 +399,7 @@ class Access:
         self, conversation: Conversation[Any], errand: Errand, seconds: float = CONVERSATION_SECONDS
     ) -> Any:
         """Run a conversation with an authorization server."""
-        guard = Guard(self.server, self.auth.trusted_urls(), self.auth.fetcher.allow_private)
+        guard = Guard(self.server, self.auth._trusted_urls(), self.auth.fetcher.allow_private)
         return self.auth.fetcher.run(
             conversation, errand.within(seconds), errand=errand, guard=guard, server=self.origin
         )
@@ -416,10 +416,10 @@ class Access:
 
     def known_client(self, issuer: str) -> Optional[ClientRecord]:
         """Return what is known of this client: at this authorization server, or else at the last one."""
-        client = self.vault.client(issuer, self.auth.identity, self.auth.registered_for)
+        client = self.vault.client(issuer, self.auth.identity, self.auth._registered_for)
         last = self.vault.found(self.server)
         if client is None and last is not None and not same_issuer(last.issuer, issuer):
-            client = self.vault.client(last.issuer, self.auth.identity, self.auth.registered_for)
+            client = self.vault.client(last.issuer, self.auth.identity, self.auth._registered_for)
         return client
 
     def keep_client(self, client: ClientRecord) -> None:
@@ -429,15 +429,15 @@ class Access:
         kept = client
         if not client.registered:
             kept = ClientRecord(client.issuer, client.client_id, method=client.method)
-        if self.vault.client(client.issuer, self.auth.identity, self.auth.registered_for) != kept:
-            self.vault.keep_client(client.issuer, self.auth.identity, kept, self.auth.registered_for)
+        if self.vault.client(client.issuer, self.auth.identity, self.auth._registered_for) != kept:
+            self.vault.keep_client(client.issuer, self.auth.identity, kept, self.auth._registered_for)
 
     def forget_client(self, client: Optional[ClientRecord]) -> None:
         """Remove a registration, any with ``None``."""
         found = self.vault.found(self.server)
         issuer = client.issuer if client is not None else found.issuer if found is not None else None
         if issuer is not None:
-            self.vault.forget_client(issuer, self.auth.identity, client, self.auth.registered_for)
+            self.vault.forget_client(issuer, self.auth.identity, client, self.auth._registered_for)
 
     def new_prover(self, held: Optional[Grant]) -> Optional[Prover]:
         """Return what a new token will be bound to, ``None`` if to nothing."""

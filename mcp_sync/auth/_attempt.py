@@ -135,8 +135,8 @@ class Attempt:
         Nobody is asked at the end of a session, nor for a stream in the background, for which nobody waits.
         """
         auth = self._access.auth
-        if not auth.may_log_in or not auth.needs_person:
-            return auth.may_log_in
+        if not auth._may_log_in or not auth._needs_person:
+            return auth._may_log_in
         exchange = self._errand.exchange
         if method != "GET" or exchange is None:
             return method != "DELETE"

@@ -53,12 +53,12 @@ class BearerToken(AuthBase):
             request.register_hook("response", _Repetition(self, token, request).after)  # type: ignore[no-untyped-call]
         return request
 
-    def newer(self, token: str) -> Optional[str]:
+    def _newer(self, token: str) -> Optional[str]:
         """Return the token that is valid now, ``None`` if it is still the same."""
         current = read_source(_NAME, self._source)
         return None if current == token else current
 
-    def may_go_to(self, url: str) -> bool:
+    def _may_go_to(self, url: str) -> bool:
         """Whether the token may be sent to a URL."""
         return self._bound.get("origin") == origin(url) and not self._is_exposed(url)
 
@@ -98,11 +98,11 @@ class _Repetition:
         if request is self._prepared():
             self._done = False
         # requests copies the hook to the request that follows a redirect, wherever that leads.
-        if response.status_code != 401 or self._done or not self._auth.may_go_to(request.url or ""):
+        if response.status_code != 401 or self._done or not self._auth._may_go_to(request.url or ""):
             return response
         self._done = True
         try:
-            token = self._auth.newer(self._token)
+            token = self._auth._newer(self._token)
             if token is None or not rewound(request):
                 return response
             drain(response)

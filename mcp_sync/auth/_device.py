@@ -73,8 +73,8 @@ class DeviceCode(Machine):
         UsageError: It cannot be so.
     """
 
-    interactive = True
-    longest = _LONGEST_LIFETIME + 60.0
+    _interactive = True
+    _longest = _LONGEST_LIFETIME + 60.0
 
     def __init__(
         self,

@@ -92,8 +92,8 @@ class EnterpriseManaged(Machine):
         identity = ClientIdentity(client, issuer=issuer, grant_types=(JWT_BEARER,), **given)
         super().__init__(identity, scopes, **settings)
 
-    def trusted_urls(self) -> list[str]:
-        """See `TokenAuth.trusted_urls`."""
+    def _trusted_urls(self) -> list[str]:
+        """See `TokenAuth._trusted_urls`."""
         given = (self.identity.issuer, self._idp_issuer, self._idp_token_endpoint)
         return [url for url in given if url is not None]
 

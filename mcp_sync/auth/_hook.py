@@ -62,8 +62,8 @@ class TokenAuth(AuthBase):
             for.
     """
 
-    registered_for: Optional[str] = None
-    interactive = False
+    _registered_for: Optional[str] = None
+    _interactive = False
 
     def __init__(
         self,
@@ -116,20 +116,20 @@ class TokenAuth(AuthBase):
     # --- what the ways to a grant differ in ----------------------------------------------------------------
 
     @property
-    def needs_person(self) -> bool:
+    def _needs_person(self) -> bool:
         """Whether a login takes a person."""
         return False
 
     @property
-    def may_log_in(self) -> bool:
+    def _may_log_in(self) -> bool:
         """Whether a login is possible at all."""
         return True
 
-    def trusted_urls(self) -> list[str]:
+    def _trusted_urls(self) -> list[str]:
         """Return the URLs that the user has given: their hosts may have any address."""
         return [self.identity.issuer] if self.identity.issuer is not None else []
 
-    def log_in(self, login: Login) -> Current:
+    def _log_in(self, login: Login) -> Current:
         """Get a grant.
 
         Raises:
@@ -143,7 +143,7 @@ class TokenAuth(AuthBase):
         """Put the token on a request of `requests`."""
         return self._prepare(request, None)
 
-    def bound_to(self, exchange: Any) -> Any:
+    def _bound_to(self, exchange: Any) -> Any:
         """Return what does the same for one exchange, whose deadline counts for all that has to be done."""
         return lambda request: self._prepare(request, exchange)
 

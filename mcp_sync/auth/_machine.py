@@ -32,16 +32,16 @@ _WORKLOAD = "the token of WorkloadIdentity"
 class Machine(TokenAuth):
     """What the ways to a grant have in common in which no browser of this machine takes part."""
 
-    longest = CONVERSATION_SECONDS
+    _longest = CONVERSATION_SECONDS
     """How many seconds a login takes at most."""
 
     @property
-    def needs_person(self) -> bool:
+    def _needs_person(self) -> bool:
         """Whether a login takes a person."""
-        return self.interactive
+        return self._interactive
 
-    def log_in(self, login: Login) -> Current:
-        """See `TokenAuth.log_in`."""
+    def _log_in(self, login: Login) -> Current:
+        """See `TokenAuth._log_in`."""
         access, errand = login.access, login.errand
         found = access.find(errand, login.challenge)
         scope = login.scope_at(found, self.scopes)
@@ -67,7 +67,7 @@ class Machine(TokenAuth):
         prover: Optional[Prover],
     ) -> Grant:
         conversation = self._acquire(found, client, scope, time.time(), prover)
-        grant: Grant = login.access.run(conversation, login.errand, self.longest)
+        grant: Grant = login.access.run(conversation, login.errand, self._longest)
         return grant
 
     def _identify(

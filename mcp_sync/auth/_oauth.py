@@ -152,8 +152,8 @@ class OAuth(TokenAuth):
         self._interaction: Optional[Interaction] = None
         if redirect_uri is None:
             self._interaction = LoopbackBrowser() if interaction is None else interaction
-        self.interactive = interactive
-        self.registered_for = redirect_uri or getattr(self._interaction, "redirect_uri", None) or _LOOPBACK
+        self._interactive = interactive
+        self._registered_for = redirect_uri or getattr(self._interaction, "redirect_uri", None) or _LOOPBACK
         super().__init__(
             identity,
             scopes,
@@ -170,19 +170,19 @@ class OAuth(TokenAuth):
         )
 
     @property
-    def needs_person(self) -> bool:
+    def _needs_person(self) -> bool:
         """Whether a login takes a person: it does."""
         return True
 
     @property
-    def may_log_in(self) -> bool:
+    def _may_log_in(self) -> bool:
         """Whether somebody may be asked."""
-        return self.interactive
+        return self._interactive
 
     # --- with a person at this process ---------------------------------------------------------------------
 
-    def log_in(self, login: Login) -> Current:
-        """See `TokenAuth.log_in`."""
+    def _log_in(self, login: Login) -> Current:
+        """See `TokenAuth._log_in`."""
         access = login.access
         found = access.find(login.errand, login.challenge)
         scope = with_offline_access(login.scope_at(found, self.scopes), found)

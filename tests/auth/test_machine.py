@@ -744,10 +744,10 @@ def test_no_secret_is_shown():
 
 
 def test_only_the_device_flow_needs_a_person():
-    assert DeviceCode("me").interactive
-    assert not ClientCredentials("me", "s").interactive
-    assert not WorkloadIdentity("t").interactive
-    assert not enterprise().interactive
+    assert DeviceCode("me")._interactive
+    assert not ClientCredentials("me", "s")._interactive
+    assert not WorkloadIdentity("t")._interactive
+    assert not enterprise()._interactive
 
 
 def test_a_keyword_that_nobody_knows_is_an_error_that_names_it():

@@ -141,7 +141,7 @@ def whole_life(auth: OAuth, server: OAuthServer, url: str) -> list[Any]:
     server.needed_scope = {"add": "write"}
     call(url, auth)
     objects += [access.current, access.current.grant, auth.status(), auth.vault.grant(url)]
-    objects += [auth.vault.client(server.issuer, auth.identity, auth.registered_for), auth.identity]
+    objects += [auth.vault.client(server.issuer, auth.identity, auth._registered_for), auth.identity]
     key = auth.vault.grant_key(url)
     objects += [key, store.get(key) if key is not None else None]
     auth.logout()

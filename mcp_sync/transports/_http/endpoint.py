@@ -184,7 +184,7 @@ class Sender:
 
 def bound(auth: Any, exchange: Exchange) -> Any:
     """Return an authorization for one exchange: one of ours has its deadline count for what it has to do."""
-    bind = getattr(auth, "bound_to", None)
+    bind = getattr(auth, "_bound_to", None)
     return auth if bind is None else bind(exchange)
 
 
