@@ -9,6 +9,7 @@ from typing import Any, Callable, Optional, TypeVar, Union
 
 from . import types
 from ._arguments import check_callback, check_instance, check_level
+from ._calls import deadline_of
 from ._concurrency.deadline import Deadline
 from ._concurrency.threads import client_name
 from ._engine.answers import Answers
@@ -33,7 +34,7 @@ from .handlers import (
 )
 from .options import UNSET, Limits, Retry, TimeoutArgument, Timeouts, check_seconds, check_validation
 from .transports._base import Settings, Target
-from .verbs import Verbs, deadline_of
+from .verbs import Verbs
 
 
 class ClientSession(Verbs):

@@ -32,6 +32,8 @@ LAYERS = {
     "client": 5,
     "session": 5,
     "verbs": 5,
+    "_tool_verbs": 5,
+    "_calls": 5,
     "subscriptions": 5,
     "tasks": 5,
     "contrib": 6,

@@ -2,8 +2,8 @@
 
 Decisions only, from plain values. The engine sends requests again; the HTTP transport takes up streams and
 tells what a refusal means. Beside these, three refusals lead to another request, each where its remedy is: a
-revision that the server does not know (`engine`), headers that do not fit the body (`verbs`), a connection
-that had closed before anything was sent (the HTTP adapter).
+revision that the server does not know (`engine`), headers that do not fit the body (`_tool_verbs`), a
+connection that had closed before anything was sent (the HTTP adapter).
 """
 
 from __future__ import annotations

@@ -1,0 +1,119 @@
+"""What all verbs share: the options and the deadline of a call, and the pages of a list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Callable, Optional, TypeVar
+
+from pydantic import BaseModel
+
+from ._arguments import as_dict, check_callback, check_instance
+from ._concurrency.cancel import CancelToken
+from ._concurrency.deadline import Deadline
+from ._engine.connection import NO_OPTIONS, CallOptions
+from ._engine.engine import Engine
+from ._protocol.headers import checked_headers
+from ._protocol.methods import MethodSpec
+from .errors import InvalidResult, UsageError
+from .handlers import ProgressCallback
+from .options import UNSET, Limits, TimeoutArgument, Timeouts, check_seconds
+
+M = TypeVar("M", bound=BaseModel)
+Meta = Optional[Mapping[str, Any]]
+Headers = Optional[Mapping[str, str]]
+
+
+class Calls:
+    """How the verbs make their calls."""
+
+    _engine: Engine
+    _timeout: TimeoutArgument
+    _timeouts: Timeouts
+    _limits: Limits
+
+    def _deadline(self, timeout: TimeoutArgument) -> Deadline:
+        """Return the deadline of a call."""
+        if timeout is UNSET:
+            timeout = self._timeout
+        if timeout is UNSET:
+            return Deadline(self._timeouts.total, self._timeouts.silence)
+        return deadline_of(timeout)
+
+    def _call(
+        self,
+        spec: MethodSpec,
+        params: dict[str, Any],
+        model: type[M],
+        options: CallOptions,
+        timeout: TimeoutArgument,
+    ) -> M:
+        return self._engine.call(spec, params, model, options, self._deadline(timeout))
+
+    def _page(
+        self,
+        spec: MethodSpec,
+        model: type[M],
+        cursor: Optional[str],
+        options: CallOptions,
+        timeout: TimeoutArgument,
+    ) -> M:
+        params = {} if cursor is None else {"cursor": cursor}
+        return self._call(spec, params, model, options, timeout)
+
+    def _all(self, fetch: Callable[[Optional[str]], Any], items: str) -> Iterator[Any]:
+        """Follow the pages that ``fetch`` returns, up to ``Limits.pages``.
+
+        Raises:
+            InvalidResult: A cursor came twice, or there are too many pages. A list is never cut silently.
+        """
+        cursor: Optional[str] = None
+        seen: set[str] = set()
+        while True:
+            page = fetch(cursor)
+            cursor = page.next_cursor
+            # Some servers send an empty cursor for "no more".
+            if cursor and cursor in seen:
+                raise InvalidResult(f"the server sent the cursor {cursor!r} twice while listing {items}")
+            yield from getattr(page, items)
+            if not cursor:
+                return
+            seen.add(cursor)
+            if len(seen) >= self._limits.pages:
+                raise InvalidResult(f"more than {self._limits.pages} pages of {items} (Limits.pages)")
+
+
+def call_options(
+    meta: Meta = None,
+    cancel: Optional[CancelToken] = None,
+    headers: Headers = None,
+    progress: Optional[ProgressCallback] = None,
+    wants_progress: bool = False,
+) -> CallOptions:
+    """Return what goes with one call, checked."""
+    if meta is None and cancel is None and headers is None and progress is None and not wants_progress:
+        return NO_OPTIONS
+    if cancel is not None:
+        check_instance("cancel", cancel, CancelToken)
+    check_callback("progress_callback", progress)
+    return CallOptions(
+        as_dict("meta", meta), checked_headers(headers) or {}, cancel, progress, wants_progress
+    )
+
+
+def resumable(
+    options: CallOptions, token: Optional[str], take: Optional[Callable[[str], None]]
+) -> CallOptions:
+    """Return the options of a call that can be taken up again, or that takes one up."""
+    check_callback("on_resumption_token_update", take)
+    if token is not None:
+        check_instance("resumption_token", token, str)
+        if not token:
+            raise UsageError("resumption_token is empty")
+    return options._replace(resumption_token=token or "", on_resumption_token=take)
+
+
+def deadline_of(timeout: TimeoutArgument) -> Deadline:
+    """Return the deadline that a timeout sets; ``None`` sets none."""
+    check_seconds("timeout", timeout)
+    assert timeout is None or isinstance(timeout, (int, float))
+    return Deadline(timeout)

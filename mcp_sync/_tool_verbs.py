@@ -1,0 +1,157 @@
+"""The verbs for tools: list and call them, with the headers and the checks that their schemas ask for."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Any, Callable, Optional
+
+from . import types
+from ._arguments import as_dict, check_instance
+from ._calls import Calls, Headers, Meta, call_options, resumable
+from ._concurrency.cancel import CancelToken
+from ._concurrency.deadline import Deadline
+from ._engine.connection import CallOptions, Connection
+from ._engine.tools import ToolIndex
+from ._protocol import methods
+from .errors import HeaderMismatch, OutputInvalid, ToolFailed
+from .handlers import ProgressCallback
+from .options import UNSET, TimeoutArgument, check_validation
+
+logger = logging.getLogger("mcp_sync.session")
+
+
+class ToolVerbs(Calls):
+    """What `ClientSession` documents, as far as it concerns tools."""
+
+    _tools: ToolIndex
+    _validation: str
+
+    def list_tools(
+        self,
+        cursor: Optional[str] = None,
+        *,
+        timeout: TimeoutArgument = UNSET,
+        meta: Meta = None,
+        cancel: Optional[CancelToken] = None,
+        headers: Headers = None,
+    ) -> types.ListToolsResult:
+        """Return one page of the server's tools. `tools` follows the pages."""
+        return self._list_tools(cursor, call_options(meta, cancel, headers), self._deadline(timeout))
+
+    def _list_tools(
+        self, cursor: Optional[str], options: CallOptions, deadline: Deadline
+    ) -> types.ListToolsResult:
+        # Before the call: the connection may be gone when the result is there.
+        mirrors = self._mirrors(self._engine.connection(deadline, options.cancel))
+        params = {} if cursor is None else {"cursor": cursor}
+        result = self._engine.call(methods.LIST_TOOLS, params, types.ListToolsResult, options, deadline)
+        self._tools.learn(result, mirrors)
+        return result
+
+    def tools(self, *, timeout: TimeoutArgument = UNSET, headers: Headers = None) -> Iterator[types.Tool]:
+        """Iterate over all tools; ``timeout`` bounds each page.
+
+        Raises:
+            InvalidResult: The server's pages never end (a cursor comes twice, or ``Limits.pages``).
+        """
+        return self._all(lambda cursor: self.list_tools(cursor, timeout=timeout, headers=headers), "tools")
+
+    def call_tool(
+        self,
+        name: str,
+        arguments: Optional[Mapping[str, Any]] = None,
+        *,
+        timeout: TimeoutArgument = UNSET,
+        progress_callback: Optional[ProgressCallback] = None,
+        reset_on_progress: bool = False,
+        raise_on_error: bool = False,
+        validation: Optional[str] = None,
+        resumption_token: Optional[str] = None,
+        on_resumption_token_update: Optional[Callable[[str], None]] = None,
+        meta: Meta = None,
+        cancel: Optional[CancelToken] = None,
+        headers: Headers = None,
+    ) -> types.CallToolResult:
+        """Call a tool and return its result. Never sent twice when the server may have acted.
+
+        Args:
+            name: The tool.
+            arguments: What JSON can hold; models are dumped.
+            timeout: See the class.
+            progress_callback: ``f(progress, total, message)``; has seen everything before this returns.
+            reset_on_progress: Ask for progress although nobody takes it, so that it resets the clock of
+                ``Timeouts.silence``.
+            raise_on_error: Raise `ToolFailed` if the tool reports an error.
+            validation: Overrides the session's.
+            resumption_token: Do not call, but take up an earlier call of this tool where its response broke,
+                perhaps that of another process: the last token that it was given. Needs its session
+                (``session_id=``) and a server that keeps its events (Streamable HTTP up to 2025-11-25;
+                "Resumability and Redelivery" in the transports of the specification).
+            on_resumption_token_update: ``f(token)``, on the calling thread, with each token that comes.
+            meta: See the class.
+            cancel: See the class.
+            headers: HTTP headers of this request alone.
+
+        Raises:
+            ToolFailed: Only with ``raise_on_error``.
+            OutputInvalid: Only with ``validation="strict"``.
+            UsageError: Arguments that JSON cannot hold.
+            NotSupported: A ``resumption_token`` where there is no resumption.
+        """
+        check_instance("the name of a tool", name, str)
+        if validation is not None:
+            check_validation(validation)
+        given = as_dict("arguments", arguments)
+        options = call_options(meta, cancel, headers, progress_callback, reset_on_progress)
+        if resumption_token is not None or on_resumption_token_update is not None:
+            options = resumable(options, resumption_token, on_resumption_token_update)
+        deadline = self._deadline(timeout)
+        result = self._call_tool(name, given, options, deadline)
+        if result.is_error:
+            if raise_on_error:
+                raise ToolFailed(f"tool {name} failed: {result.text[:500]}", result=result)
+        else:
+            self._check_output(name, result, validation or self._validation, deadline)
+        return result
+
+    def _call_tool(
+        self, name: str, arguments: dict[str, Any], options: CallOptions, deadline: Deadline
+    ) -> types.CallToolResult:
+        params = {"name": name, "arguments": arguments}
+        if not self._mirrors(self._engine.connection(deadline, options.cancel)):
+            return self._engine.call(methods.CALL_TOOL, params, types.CallToolResult, options, deadline)
+        try:
+            mirrored = self._mirrored(options, name, arguments)
+            return self._engine.call(methods.CALL_TOOL, params, types.CallToolResult, mirrored, deadline)
+        except HeaderMismatch:
+            # The tool's schema may have changed since it was listed, or was never listed.
+            self._relist(options, deadline)
+            mirrored = self._mirrored(options, name, arguments)
+            return self._engine.call(methods.CALL_TOOL, params, types.CallToolResult, mirrored, deadline)
+
+    @staticmethod
+    def _mirrors(connection: Connection) -> bool:
+        """Whether arguments that a tool marks with ``x-mcp-header`` are sent as HTTP headers too."""
+        return connection.channel.is_http and connection.era.mirrors_arguments
+
+    def _mirrored(self, options: CallOptions, name: str, arguments: Mapping[str, Any]) -> CallOptions:
+        headers = self._tools.headers(name, arguments)
+        return options._replace(headers={**options.headers, **headers}) if headers else options
+
+    def _relist(self, options: CallOptions, deadline: Deadline) -> None:
+        plain = CallOptions(headers=options.headers, cancel=options.cancel)
+        for _ in self._all(lambda cursor: self._list_tools(cursor, plain, deadline), "tools"):
+            pass
+
+    def _check_output(
+        self, name: str, result: types.CallToolResult, validation: str, deadline: Deadline
+    ) -> None:
+        if validation == "off":
+            return
+        fault = self._tools.output_fault(name, result.structured_content, deadline)
+        if fault is None:
+            return
+        if validation == "strict":
+            raise OutputInvalid(f"output of tool {name} is invalid: {fault}", result=result)
+        logger.warning("Output of tool %s is invalid: %s", name, fault)
