@@ -23,10 +23,11 @@ How it is made, from above to below:
 - ``_access``: one user's grant for one server (``_current``), and how it is replaced by one thread and one
   process at a time; ``_login``: a login that is to be done; ``_status``: what is there;
 - ``_interaction``, ``_callback_server``: how a person is asked;
-- ``_fetching``, ``_guard``, ``_errand``: how authorization servers are asked, where they may be, how long it
-  takes;
-- ``_discovery``, ``_registration``, ``_code_flow``, ``_token_request``: the conversations, which are
-  generators without I/O; ``_steps``, ``_challenge``, ``_rules``, ``_answers``, ``_pkce``: what they rest on;
+- ``_fetching``, ``_addresses``, ``_errand``: how authorization servers are asked, where they may be, how
+  long it takes;
+- ``_discovery``, ``_registration``, ``_code_flow``, ``_granted``, ``_token_request``: the conversations,
+  which are generators without I/O; ``_steps``, ``_challenge``, ``_rules``, ``_answers``, ``_pkce``: what they
+  rest on;
 - ``_signing``, ``_dpop``: signatures; the libraries for them load with the first one;
 - ``_vault``, ``_records``, ``_reading``: what is kept, and how it is read; ``_store``, ``_file_store``,
   ``_sqlite_store``, ``_keyring_store``: where; ``_locks``, ``_private_files``: what those rest on.

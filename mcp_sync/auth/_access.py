@@ -27,13 +27,13 @@ from ..errors import (
     TokenRequestFailed,
     UsageError,
 )
-from . import _code_flow
+from . import _granted
+from ._addresses import Guard
 from ._challenge import Challenge
 from ._current import Current
 from ._discovery import discover
 from ._dpop import Prover, new_key
 from ._errand import Errand
-from ._guard import Guard
 from ._login import FORGOTTEN, Login, is_for
 from ._records import ClientRecord, Grant, ServerRecord
 from ._registration import identify
@@ -237,7 +237,7 @@ class Access:
         signer = self.auth.identity.signer
         try:
             new = self.run(
-                _code_flow.refresh(grant, found, client, now=_now(), signer=signer, prover=prover), errand
+                _granted.refresh(grant, found, client, now=_now(), signer=signer, prover=prover), errand
             )
         except TokenRequestFailed as error:
             return self._after_refusal(error, held, client)
@@ -367,7 +367,7 @@ class Access:
         if client is None or not found.metadata.get("revocation_endpoint"):
             return False
         signer = self.auth.identity.signer
-        self.run(_code_flow.revoke(grant, found, client, now=_now(), signer=signer), errand)
+        self.run(_granted.revoke(grant, found, client, now=_now(), signer=signer), errand)
         return True
 
     @contextmanager

@@ -1,7 +1,6 @@
-"""Authorization by the user: the authorization code with PKCE, and what follows from it.
+"""Authorization by the user: the authorization code with PKCE.
 
-`begin` says where to send the user, `check_callback` reads what they bring back, `redeem` gets the grant,
-`refresh` gets another, `revoke` gives it back.
+`begin` says where to send the user, `check_callback` reads what they bring back, `redeem` gets the grant.
 """
 
 from __future__ import annotations
@@ -12,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Optional
 from urllib.parse import quote, unquote_plus, urlencode, urlsplit, urlunsplit
 
 from .._protocol.urls import public_url
-from ..errors import AccessDenied, AuthError, IssuerMismatch, TokenRequestFailed
-from ._answers import described, is_passing, quoted, refusal_of
+from ..errors import AccessDenied, AuthError, IssuerMismatch
+from ._answers import quoted, refusal_of
 from ._pkce import METHOD, challenge_of, new_state, new_verifier
 from ._reading import read_record
 from ._records import ClientRecord, Grant, Pending, ServerRecord
-from ._rules import OFFLINE_ACCESS, check_redirect_uri, endpoint, same_issuer
+from ._rules import OFFLINE_ACCESS, check_redirect_uri, endpoint
 from ._steps import Conversation
-from ._token_request import ask_token, grant_of, post
+from ._token_request import ask_token, grant_of, with_resource
 
 if TYPE_CHECKING:
     from ._dpop import Prover
@@ -150,7 +149,7 @@ def redeem(
     answer = yield from ask_token(
         found,
         client,
-        _with_resource(form, found.resource),
+        with_resource(form, found.resource),
         now=now,
         signer=signer,
         prover=prover,
@@ -165,100 +164,6 @@ def redeem(
         now=now,
         dpop_key=dpop_key,
     )
-
-
-def refresh(
-    grant: Grant,
-    found: ServerRecord,
-    client: ClientRecord,
-    *,
-    now: float,
-    signer: Optional[Signer] = None,
-    prover: Optional[Prover] = None,
-) -> Conversation[Grant]:
-    """Get a new grant for the refresh token of an old one. What the answer leaves out stays as it was.
-
-    Raises:
-        IssuerMismatch: The grant is from another authorization server.
-        TokenRequestFailed: There is none.
-    """
-    _check_owner(grant, found, client)
-    if grant.refresh_token is None:
-        raise TokenRequestFailed("there is no refresh token", url=public_url(found.issuer))
-    form = {"grant_type": "refresh_token", "refresh_token": grant.refresh_token}
-    answer = yield from ask_token(
-        found,
-        client,
-        _with_resource(form, grant.resource),
-        now=now,
-        signer=signer,
-        prover=prover,
-        purpose="token for the refresh token",
-    )
-    return grant_of(
-        answer,
-        issuer=grant.issuer,
-        resource=grant.resource,
-        client_id=grant.client_id,
-        requested=grant.requested,
-        now=now,
-        old=grant,
-        dpop_key=grant.dpop_key,
-    )
-
-
-def revoke(
-    grant: Grant,
-    found: ServerRecord,
-    client: ClientRecord,
-    *,
-    now: float,
-    signer: Optional[Signer] = None,
-) -> Conversation[None]:
-    """Have a grant revoked (RFC 7009), the refresh token first. Without a revocation endpoint do nothing.
-
-    Raises:
-        IssuerMismatch: The grant is from another authorization server.
-        AuthError: One of the tokens was not revoked; the other was tried all the same.
-    """
-    _check_owner(grant, found, client)
-    url = endpoint(found.metadata, "revocation_endpoint")
-    if url is None:
-        return
-    failed: Optional[AuthError] = None
-    for hint, token in (("refresh_token", grant.refresh_token), ("access_token", grant.access_token)):
-        if token is not None:
-            try:
-                yield from _revoke_token(url, hint, token, found, client, now, signer)
-            except AuthError as error:
-                failed = failed or error
-    if failed is not None:
-        raise failed
-
-
-def _revoke_token(
-    url: str,
-    hint: str,
-    token: str,
-    found: ServerRecord,
-    client: ClientRecord,
-    now: float,
-    signer: Optional[Signer],
-) -> Conversation[None]:
-    form = {"token": token, "token_type_hint": hint}
-    posted = yield from post(
-        found, client, url, form, now=now, signer=signer, purpose="revocation of a token"
-    )
-    status, refusal = posted.answer.status, posted.refusal
-    # A server may revoke one kind of tokens only (RFC 7009, section 2.2.1).
-    if status >= 300 and refusal.error != "unsupported_token_type":
-        raise TokenRequestFailed(
-            f"{found.issuer} did not revoke the {hint}: {described(posted.answer, posted.secrets)}",
-            url=public_url(url),
-            error=refusal.error,
-            status=status,
-            transient=is_passing(status),
-        )
 
 
 def _parties(pending: Pending) -> tuple[ServerRecord, ClientRecord]:
@@ -279,10 +184,6 @@ def _with_params(url: str, params: Mapping[str, str]) -> str:
     return urlunsplit(parts._replace(query=query))
 
 
-def _with_resource(form: dict[str, str], resource: Optional[str]) -> dict[str, str]:
-    return form if resource is None else {**form, "resource": resource}
-
-
 def _check_sender(found: ServerRecord, issuer: Optional[str]) -> None:
     """Compare letter by letter: neither slashes nor upper case are forgiven here."""
     if issuer is None and found.metadata.get("authorization_response_iss_parameter_supported") is not True:
@@ -296,20 +197,6 @@ def _check_sender(found: ServerRecord, issuer: Optional[str]) -> None:
             expected=found.issuer,
             actual=actual,
         )
-
-
-def _check_owner(grant: Grant, found: ServerRecord, client: ClientRecord) -> None:
-    """Send tokens nowhere but to where they are from, and in no other name."""
-    if not same_issuer(grant.issuer, found.issuer) or not same_issuer(client.issuer, found.issuer):
-        other = found.issuer if same_issuer(client.issuer, grant.issuer) else client.issuer
-        raise IssuerMismatch(
-            f"the grant is from {grant.issuer}, not from {other}",
-            url=public_url(found.issuer),
-            expected=grant.issuer,
-            actual=other,
-        )
-    if grant.client_id != client.client_id:
-        raise TokenRequestFailed("the grant was given to another client", url=public_url(found.issuer))
 
 
 def _bytes(text: str) -> bytes:

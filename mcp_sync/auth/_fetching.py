@@ -20,8 +20,8 @@ from ..transports._http.adapter.response import Answer as HeadAnswer
 from ..transports._http.errors import FOREIGN, translated
 from ..transports._http.exchange import Exchange
 from ..transports._http.reply import DirectReply
+from ._addresses import Guard
 from ._errand import Errand
-from ._guard import Guard
 from ._rules import is_secure
 from ._steps import Answer, Conversation, Fetch, Pause
 

@@ -244,6 +244,11 @@ def grant_of(
     )
 
 
+def with_resource(form: dict[str, str], resource: Optional[str]) -> dict[str, str]:
+    """Return a form that says what the token is for (RFC 8707), where that is said."""
+    return form if resource is None else {**form, "resource": resource}
+
+
 class _Request(NamedTuple):
     """What stays the same each time that something is sent."""
 

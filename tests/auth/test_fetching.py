@@ -13,9 +13,9 @@ import pytest
 import trustme
 
 from mcp_sync._concurrency.deadline import Deadline
+from mcp_sync.auth._addresses import Guard
 from mcp_sync.auth._errand import Errand
 from mcp_sync.auth._fetching import LARGEST_BODY, Fetcher
-from mcp_sync.auth._guard import Guard
 from mcp_sync.auth._steps import Answer, Conversation, Fetch, Pause
 from mcp_sync.errors import AuthError, CallTimeout, ConnectionLost, TokenRequestFailed
 from mcp_sync.testing import FakeServer
