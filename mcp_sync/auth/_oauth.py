@@ -9,7 +9,14 @@ from typing import Any, NoReturn, Optional, Union
 
 from .._arguments import check_instance, check_no_class
 from .._protocol.urls import public_url
-from ..errors import AuthError, AuthorizationRequired, CallTimeout, TokenRequestFailed, UsageError
+from ..errors import (
+    AccessDenied,
+    AuthError,
+    AuthorizationRequired,
+    CallTimeout,
+    TokenRequestFailed,
+    UsageError,
+)
 from . import _code_flow
 from ._access import Access
 from ._current import Current
@@ -25,6 +32,7 @@ from ._rules import check_redirect_uri, scope_tokens, scope_union, with_offline_
 from ._store import Store
 
 _LOOPBACK = "http://127.0.0.1/callback"
+_NONE_WAITS = "the answer belongs to no login that waits for one: it is too old, or came before"
 _LOOK_SECONDS = 1.0  # how often others are looked for who have logged in meanwhile
 
 
@@ -209,7 +217,8 @@ class OAuth(TokenAuth):
             client = self._identify(access, errand, found, known, asking.redirect_uri, scope)
             pending = _begin(access, found, client, asking.redirect_uri, scope)
             params = self._answer(login, asking, pending, client)
-        return self._redeem(access, errand, pending, params, login.held)
+        code = _code_flow.check_callback(pending, params)
+        return self._redeem(access, errand, pending, code, login.held)
 
     def _answer(
         self, login: Login, asking: Asking, pending: Pending, client: ClientRecord
@@ -249,10 +258,9 @@ class OAuth(TokenAuth):
         access: Access,
         errand: Errand,
         pending: Pending,
-        params: Mapping[str, str],
+        code: str,
         held: Optional[Grant],
     ) -> Current:
-        code = _code_flow.check_callback(pending, params)
         prover = access.new_prover(held)
         conversation = _code_flow.redeem(
             pending,
@@ -344,7 +352,14 @@ class OAuth(TokenAuth):
         """Finish a login that `begin`, or a call, has begun: keep the grant.
 
         The session of the web application has to know who came back: this object is for one ``principal``,
-        and takes no answer to a login that was begun for another one. Each answer counts once.
+        and takes no answer to a login that was begun for another one.
+
+        Each login counts once, and for an hour: the store remembers which ones were used, also of those that
+        the application keeps itself. What does not come from the authorization server (a wrong state, RFC
+        6749, section 10.12, or a wrong ``iss``, RFC 9207, section 2.4) uses up nothing: the real answer still
+        counts. Neither does a token endpoint that cannot be reached or is out of order
+        (`TokenRequestFailed` with ``transient``): call this again with the same answer, soon, as codes live
+        for minutes. Anything else ends the login, as a code must not be shown twice.
 
         Args:
             callback: The URL of the request in which the user came back, or its query as a text or as a
@@ -353,37 +368,49 @@ class OAuth(TokenAuth):
 
         Raises:
             AccessDenied: The user, or the authorization server, has refused.
-            AuthError: The answer belongs to no login that waits for it, or there was no grant for it. The
-                grant that is there, if any, stays.
+            TokenRequestFailed: There was no token for the answer.
+            IssuerMismatch: The answer comes from somebody else.
+            AuthError: The answer belongs to no login that waits for it. Whatever is raised, the grant that is
+                there, if any, stays.
         """
         params = _params(callback)
-        known = self._take_pending(params.get("state", ""), pending)
+        known = self._waiting(params.get("state", ""), pending)
         access = self._access_named(known.server)
+        try:
+            # What does not come from the authorization server must not keep its real answer out.
+            code = _code_flow.check_callback(known, params)
+        except AccessDenied:
+            self._take(known)
+            raise
+        self._take(known)
         current = access.read()
         held = current.grant if current is not None else None
         try:
-            self._redeem(access, Errand(), known, params, held)
+            self._redeem(access, Errand(), known, code, held)
         except TokenRequestFailed as error:
             client = read_record(ClientRecord, known.client)
-            if invalid_registration(client, error):
+            if error.transient:
+                self.vault.give_back_pending(known)
+            elif invalid_registration(client, error):
                 access.forget_client(client)
             raise
 
-    def _take_pending(self, state: str, given: Union[Pending, Mapping[str, Any], None]) -> Pending:
-        """Return the login that an answer belongs to. That of somebody else stays where it is."""
+    def _waiting(self, state: str, given: Union[Pending, Mapping[str, Any], None]) -> Pending:
+        """Return the login that an answer belongs to, and leave it where it is."""
         read = None if given is None else _read_pending(given)
         if not state:
             raise AuthError("this is no answer of an authorization server: it has no state")
         waits = self.vault.pending(state)
         if any(each is not None and each.principal != self.principal for each in (read, waits)):
             raise AuthError("the answer belongs to the login of somebody else")
-        taken = self.vault.take_pending(state)
-        known = taken if given is None else read
+        known = waits if given is None else read
         if known is None:
-            raise AuthError(
-                "the answer belongs to no login that waits for one: it is too old, or came before"
-            )
+            raise AuthError(_NONE_WAITS)
         return known
+
+    def _take(self, pending: Pending) -> None:
+        if not self.vault.take_pending(pending):
+            raise AuthError(_NONE_WAITS)
 
     def reset_client(self, server_url: Optional[str] = None) -> None:
         """Forget the registration of this client, so that it registers anew at the next login.

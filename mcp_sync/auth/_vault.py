@@ -22,7 +22,9 @@ logger = logging.getLogger("mcp_sync.auth")
 R = TypeVar("R", bound=Record)
 
 PENDING_LIFE = 3600.0  # seconds for which an authorization waits for the user
-_PENDING_MOST = 100  # authorizations of one principal that may wait at once
+_WAITING, _USED = "waiting", "used"
+# Authorizations of one principal that may wait at once; and those that are known to have been used.
+_PENDING_MOST = {_WAITING: 100, _USED: 1000}
 _ATTEMPTS = 20  # how often a write that somebody else keeps overtaking is tried
 
 
@@ -164,41 +166,62 @@ class Vault:
     def keep_pending(self, pending: Pending) -> None:
         """Keep an authorization until it is taken, an hour at most, and drop those that were given up."""
         self._replace(Key("pending", resource=pending.state), pending.to_json())
-        self._note_pending(pending)
+        self._list_pending(pending, _WAITING)
 
     def pending(self, state: str) -> Optional[Pending]:
         """Return an authorization that waits, and leave it where it is."""
         key = Key("pending", resource=state)
         stored = self.store.get(key) if state else None
-        return self._understood(Pending, key, stored) if stored is not None else None
-
-    def take_pending(self, state: str) -> Optional[Pending]:
-        """Take an authorization out: of any number of callers only one gets it, and only within the hour."""
-        key = Key("pending", resource=state)
-        stored = self.store.get(key) if state else None
-        if stored is None or not self.store.put(key, None, stored.version):
+        if stored is None or _USED in stored.value:
             return None
         pending = self._understood(Pending, key, stored)
-        if pending is None or self._is_over(pending.created_at):
-            return None
-        return pending
+        return None if pending is None or self._is_over(pending.created_at) else pending
 
-    def _note_pending(self, pending: Pending) -> None:
-        """Add to the list of a principal's pending authorizations, and drop what is over.
+    def take_pending(self, pending: Pending) -> bool:
+        """Mark an authorization as used: of any number of callers only one may, and only within the hour.
 
-        A store cannot be asked for all its keys: without a list nobody would find those that were given up.
+        One that is not there, because the application has kept it, is marked all the same.
+
+        Returns:
+            ``False`` if it was used before, or is too old.
+        """
+        if self._is_over(pending.created_at):
+            return False
+        key = Key("pending", resource=pending.state)
+        # Listed first: what is marked must be found when its hour is over.
+        self._list_pending(pending, _USED)
+        stored = self.store.get(key)
+        if stored is not None and _USED in stored.value:
+            return False
+        version = stored.version if stored is not None else None
+        return self.store.put(key, {_USED: pending.created_at}, version)
+
+    def give_back_pending(self, pending: Pending) -> None:
+        """Have an authorization wait on that was taken, and did not come to its end."""
+        self._replace(Key("pending", resource=pending.state), pending.to_json())
+
+    def _list_pending(self, pending: Pending, which: str) -> None:
+        """Add to one of a principal's two lists of authorizations, and drop what is over.
+
+        A store cannot be asked for all its keys: without lists nobody would find those that were given up.
         """
         key = Key("pending", principal=pending.principal)
         for _ in range(_ATTEMPTS):
             stored = self.store.get(key)
-            waiting = _times(stored.value.get("waiting") if stored is not None else None)
-            waiting[pending.state] = pending.created_at
-            kept = dict(sorted(waiting.items(), key=lambda item: item[1])[-_PENDING_MOST:])
-            kept = {state: since for state, since in kept.items() if not self._is_over(since)}
-            if self.store.put(key, {"waiting": kept}, stored.version if stored is not None else None):
-                for state in waiting.keys() - kept.keys():
+            value = stored.value if stored is not None else {}
+            lists = {name: _times(value.get(name)) for name in (_WAITING, _USED)}
+            before = {*lists[_WAITING], *lists[_USED]}
+            lists[_WAITING].pop(pending.state, None)
+            lists[which][pending.state] = pending.created_at
+            kept = {name: self._latest(lists[name], _PENDING_MOST[name]) for name in lists}
+            if self.store.put(key, kept, stored.version if stored is not None else None):
+                for state in before - {*kept[_WAITING], *kept[_USED], pending.state}:
                     self._replace(Key("pending", resource=state), None)
                 return
+
+    def _latest(self, times: Mapping[str, float], most: int) -> dict[str, float]:
+        latest = sorted(times.items(), key=lambda item: item[1])[-most:]
+        return {state: since for state, since in latest if not self._is_over(since)}
 
     def _is_over(self, since: float) -> bool:
         # The clock may have been set back since.
@@ -257,7 +280,7 @@ def _grant_key(server: str, principal: str, issuer: str, resource: Optional[str]
 
 
 def _times(value: Any) -> dict[str, float]:
-    """Return the list of pending authorizations, as far as it can be understood."""
+    """Return a list of authorizations, as far as it can be understood."""
     if not isinstance(value, dict):
         return {}
     return {state: since for state, since in value.items() if isinstance(since, (int, float))}

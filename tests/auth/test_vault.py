@@ -83,7 +83,7 @@ def test_every_record_comes_back_as_it_was(kind, tmp_path):
     held = vault.grant(SERVER, "ann")
     assert held is not None
     assert held.grant == GRANT
-    assert vault.take_pending("canary-state") == pending()
+    assert vault.pending("canary-state") == pending()
 
 
 @pytest.mark.parametrize(
@@ -201,26 +201,61 @@ def test_a_pending_authorization_is_taken_once_however_many_callbacks_come(kind,
 
     def take() -> Any:
         start.wait()
-        return vault.take_pending("canary-state")
+        return vault.take_pending(pending())
 
     with ThreadPoolExecutor(8) as pool:
         taken = [done.result() for done in [pool.submit(take) for _ in range(8)]]
-    assert [each for each in taken if each is not None] == [pending()]
+    assert taken.count(True) == 1
+    assert vault.pending("canary-state") is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_pending_authorization_that_the_application_keeps_is_taken_once_too(kind, tmp_path):
+    vault = Vault(open_store(kind, tmp_path), Clock())
+    assert vault.take_pending(pending())
+    assert not vault.take_pending(pending())
+    assert vault.pending("canary-state") is None
 
 
 @pytest.mark.parametrize(("later", "there"), [(3599, True), (3601, False), (-3599, True), (-3601, False)])
 def test_a_pending_authorization_lasts_an_hour(vault, clock, later, there):
     vault.keep_pending(pending())
     clock.now += later
-    assert (vault.take_pending("canary-state") is not None) == there
-    assert vault.take_pending("canary-state") is None
+    assert (vault.pending("canary-state") is not None) == there
+    assert vault.take_pending(pending()) == there
+    assert not vault.take_pending(pending())
 
 
-def test_no_state_and_an_unknown_state_take_nothing(vault):
+def test_no_state_and_an_unknown_state_are_those_of_none(vault):
     vault.keep_pending(pending())
-    assert vault.take_pending("") is None
-    assert vault.take_pending("another") is None
-    assert vault.take_pending("canary-state") is not None
+    assert vault.pending("") is None
+    assert vault.pending("another") is None
+    assert vault.pending("canary-state") is not None
+
+
+def test_what_is_given_back_waits_on_and_can_be_taken_again(vault):
+    vault.keep_pending(pending())
+    assert vault.take_pending(pending())
+    vault.give_back_pending(pending())
+    assert vault.pending("canary-state") == pending()
+    assert vault.take_pending(pending())
+
+
+def test_what_is_left_of_a_used_authorization_holds_no_secret_and_goes_after_its_hour(vault, store, clock):
+    key = Key("pending", resource="canary-state")
+    vault.keep_pending(pending())
+    assert vault.take_pending(pending())
+    assert store.get(key).value == {"used": 1000.0}
+    clock.now += 4000
+    vault.keep_pending(pending("last", clock.now))
+    assert store.get(key) is None
+
+
+def test_a_used_authorization_stays_known_however_many_wait(vault, clock):
+    assert vault.take_pending(pending())
+    for number in range(101):
+        vault.keep_pending(pending(f"s{number}", clock.now + number))
+    assert not vault.take_pending(pending())
 
 
 def test_authorizations_that_were_given_up_do_not_pile_up(vault, store, clock):
@@ -229,17 +264,15 @@ def test_authorizations_that_were_given_up_do_not_pile_up(vault, store, clock):
     clock.now += 4000
     vault.keep_pending(pending("last", clock.now))
     assert [store.get(Key("pending", resource=f"s{number}")) for number in range(5)] == [None] * 5
-    assert vault.take_pending("last") is not None
+    assert vault.pending("last") is not None
 
 
 def test_of_very_many_authorizations_of_one_user_the_oldest_goes(vault, clock):
     for number in range(101):
         vault.keep_pending(pending(f"s{number}", clock.now + number))
     vault.keep_pending(pending("bobs", clock.now, "bob"))
-    assert vault.take_pending("s0") is None
-    assert vault.take_pending("s1") is not None
-    assert vault.take_pending("s100") is not None
-    assert vault.take_pending("bobs") is not None
+    assert vault.pending("s0") is None
+    assert all(vault.pending(state) is not None for state in ("s1", "s100", "bobs"))
 
 
 def test_a_broken_list_of_pending_authorizations_is_begun_anew(vault, store):
@@ -248,7 +281,7 @@ def test_a_broken_list_of_pending_authorizations_is_begun_anew(vault, store):
         held = store.get(index)
         store.put(index, value, held.version if held else None)
         vault.keep_pending(pending())
-        assert store.get(index).value == {"waiting": {"canary-state": 1000.0}}
+        assert store.get(index).value == {"waiting": {"canary-state": 1000.0}, "used": {}}
 
 
 def broken(**changes: Any) -> dict[str, Any]:
@@ -288,7 +321,7 @@ def test_broken_records_of_the_other_kinds_count_as_absent_too(vault, store, cap
     store.put(Key("pending", resource="canary-state"), {"verifier": "canary"}, None)
     assert vault.found(SERVER) is None
     assert vault.client(ISSUER, IDENTITY) is None
-    assert vault.take_pending("canary-state") is None
+    assert vault.pending("canary-state") is None
     assert len(caplog.records) == 3
     assert "canary" not in caplog.text
     vault.keep_found(SERVER, FOUND)

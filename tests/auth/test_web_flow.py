@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -25,6 +27,7 @@ from mcp_sync.errors import (
 )
 
 from .oauth_server import OAuthServer, agree, json_reply, protected
+from .plain_server import Reply
 
 REDIRECT = "https://app.example/oauth/callback"
 
@@ -134,6 +137,58 @@ def test_an_answer_from_another_issuer_changes_nothing(server, endpoint) -> None
     assert server.asked["token"] == 1
 
 
+@pytest.mark.parametrize("is_kept", [False, True])
+@pytest.mark.parametrize("forged", [{"iss": "https://evil.example"}, {"iss": "", "code": "x"}, {"code": ""}])
+def test_a_forged_answer_does_not_keep_the_real_one_out(server, endpoint, forged, is_kept) -> None:
+    auth = web()
+    flow = auth.begin(endpoint.url)
+    location, kept = agree(flow.url), flow.pending if is_kept else None
+    with pytest.raises(AuthError):
+        auth.finish(with_params(location, **forged), kept)
+    auth.finish(location, kept)
+    assert call(endpoint.url, auth) == {"sum": 3}
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+@pytest.mark.parametrize("reply", [Reply(503), Reply(200, b"<html>"), Reply(429)], ids=str)
+def test_an_answer_may_be_given_again_when_the_token_endpoint_is_out_of_order(
+    server, endpoint, reply, is_kept
+) -> None:
+    auth = web()
+    flow = auth.begin(endpoint.url)
+    location, kept = agree(flow.url), flow.pending if is_kept else None
+    server.on_token = lambda form: reply
+    with pytest.raises(TokenRequestFailed) as caught:
+        auth.finish(location, kept)
+    assert caught.value.transient
+    server.on_token = lambda form: None
+    auth.finish(location, kept)
+    assert call(endpoint.url, auth) == {"sum": 3}
+    with pytest.raises(AuthError, match="no login that waits"):
+        auth.finish(location, kept)
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_a_code_that_was_refused_is_not_shown_again(server, endpoint, is_kept) -> None:
+    auth = web()
+    flow = auth.begin(endpoint.url)
+    location, kept = agree(flow.url), flow.pending if is_kept else None
+    with pytest.raises(TokenRequestFailed, match="invalid_grant"):
+        auth.finish(with_params(location, code="made-up"), kept)
+    with pytest.raises(AuthError, match="no login that waits"):
+        auth.finish(location, kept)
+    assert server.asked["token"] == 1
+
+
+def test_a_refusal_ends_the_login(server, endpoint) -> None:
+    auth = web()
+    flow = auth.begin(endpoint.url)
+    for error, text in ((AccessDenied, "access_denied"), (AuthError, "no login that waits")):
+        with pytest.raises(error, match=text):
+            auth.finish({"error": "access_denied", "state": flow.state}, flow.pending)
+    assert server.asked["token"] == 0
+
+
 def test_a_refusal_of_the_user_changes_nothing(server, endpoint) -> None:
     auth = web()
     auth.finish(agree(auth.begin(endpoint.url).url))
@@ -222,6 +277,34 @@ def test_what_is_pending_may_be_kept_by_the_application(server, endpoint) -> Non
     other = web()
     other.finish(location, kept)
     assert call(endpoint.url, other) == {"sum": 3}
+
+
+def test_what_the_application_has_kept_counts_once(server, endpoint) -> None:
+    flow = web().begin(endpoint.url)
+    location, start = agree(flow.url), threading.Barrier(6)
+    store = MemoryStore()
+
+    def finish() -> Any:
+        start.wait()
+        return web(store).finish(location, flow.pending)
+
+    with ThreadPoolExecutor(6) as pool:
+        failures = [each.exception(20) for each in [pool.submit(finish) for _ in range(6)]]
+    assert failures.count(None) == 1
+    assert all("no login that waits" in str(each) for each in failures if each is not None)
+    with pytest.raises(AuthError, match="no login that waits"):
+        web(store).finish(location, flow.pending)
+    assert server.asked["token"] == 1
+
+
+def test_what_the_application_has_kept_counts_for_an_hour(server, endpoint) -> None:
+    auth = web()
+    flow = auth.begin(endpoint.url)
+    location = agree(flow.url)
+    for age in (3700, 86400):
+        with pytest.raises(AuthError, match="too old"):
+            auth.finish(location, {**flow.pending, "created_at": flow.pending["created_at"] - age})
+    assert server.asked["token"] == 0
 
 
 def test_what_is_pending_belongs_to_one_answer_also_when_it_was_kept(server, endpoint) -> None:
