@@ -9,6 +9,7 @@ from ._context import ClientError, ToolContext
 from ._faults import Fault, FaultPlan
 from ._rpc import RpcError
 from ._server import FakeServer
+from ._subscriptions import Listening
 
 if TYPE_CHECKING:
     from ._http import HTTPEndpoint, HTTPReply, HTTPRequest
@@ -24,6 +25,7 @@ __all__ = [
     "HTTPEndpoint",
     "HTTPReply",
     "HTTPRequest",
+    "Listening",
     "RpcError",
     "ToolContext",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, cast
 
-from . import _methods
+from . import _caching, _methods
 from ._context import ToolContext
 from ._functions import call_override
 from ._rpc import (
@@ -130,6 +130,5 @@ def completed(exchange: Exchange, result: Message) -> Message:
     completed["_meta"] = {META_SERVER_INFO: dict(server.server_info), **completed.get("_meta", {})}
     method = _METHODS.get(exchange.method)
     if method is not None and method.cacheable and completed["resultType"] == "complete":
-        completed.setdefault("ttlMs", server.ttl_ms)
-        completed.setdefault("cacheScope", server.cache_scope)
+        completed = {**_caching.hints(exchange), **completed}
     return completed

@@ -240,6 +240,12 @@ class Connection:
             with self._lock:
                 del self._asked[pending.id]
 
+    def tell(self, message: Message) -> None:
+        """Send a message that belongs to no request, if there is a way."""
+        send = self.send
+        if send is not None:
+            send(message)
+
     def forget(self, exchange: Exchange) -> None:
         """Note that a request has been answered."""
         with self._lock:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import queue
-from collections.abc import Container
 from typing import TYPE_CHECKING, Any, Optional
 
 from . import _catalog, _functions, _results
@@ -11,24 +9,15 @@ from ._context import ClientError, ToolContext
 from ._rpc import (
     INVALID_PARAMS,
     LOG_LEVELS,
-    META_SUBSCRIPTION,
     METHOD_NOT_FOUND,
     RESOURCE_NOT_FOUND,
     UNSUPPORTED_VERSION,
     Message,
     RpcError,
-    notification,
 )
 
 if TYPE_CHECKING:
     from ._exchange import Exchange
-
-_LIST_FILTERS = {
-    "notifications/tools/list_changed": "toolsListChanged",
-    "notifications/prompts/list_changed": "promptsListChanged",
-    "notifications/resources/list_changed": "resourcesListChanged",
-}
-_RESOURCE_UPDATED = "notifications/resources/updated"
 
 
 def initialize(exchange: Exchange) -> Message:
@@ -216,61 +205,6 @@ def _check_state(exchange: Exchange) -> None:
         _ = exchange.answers
 
 
-# --- subscriptions ---------------------------------------------------------------------------------------
-
-
-class Listener:
-    """One ``subscriptions/listen`` request. Its own thread sends everything, so that the order holds."""
-
-    def __init__(self, exchange: Exchange) -> None:
-        wanted = exchange.params.get("notifications")
-        wanted = wanted if isinstance(wanted, dict) else {}
-        self.agreed = {
-            key: wanted[key] for key in (*_LIST_FILTERS.values(), "resourceSubscriptions") if wanted.get(key)
-        }
-        self._exchange = exchange
-        self._outbox: queue.SimpleQueue[Optional[Message]] = queue.SimpleQueue()
-        exchange.on_cancel(self.end)
-
-    def offer(self, method: str, params: Message) -> None:
-        """Take a notification, if the filter asks for it."""
-        if method == _RESOURCE_UPDATED:
-            wanted = params.get("uri") in self.agreed.get("resourceSubscriptions", ())
-        else:
-            wanted = bool(self.agreed.get(_LIST_FILTERS.get(method, "")))
-        if wanted:
-            self._outbox.put(notification(method, self._marked(params)))
-
-    def end(self) -> None:
-        """Let `run` return once everything has been sent."""
-        self._outbox.put(None)
-
-    def run(self) -> Message:
-        """Acknowledge, then send what is offered until the end."""
-        acknowledged = self._marked({"notifications": self.agreed})
-        self._exchange.send(notification("notifications/subscriptions/acknowledged", acknowledged))
-        for message in iter(self._outbox.get, None):
-            self._exchange.send(message)
-        return self._marked({})
-
-    def _marked(self, params: Message) -> Message:
-        return {
-            **params,
-            "_meta": {**params.get("_meta", {}), META_SUBSCRIPTION: self._exchange.message["id"]},
-        }
-
-
-def listen(exchange: Exchange) -> Message:
+def listen(exchange: Exchange) -> Optional[Message]:
     """Send notifications until the client or the server ends it."""
-    listener = Listener(exchange)
-    listeners = exchange.connection.server.listeners
-    listeners.add(listener)
-    try:
-        return listener.run()
-    finally:
-        listeners.discard(listener)
-
-
-def handshake_wants(subscribed: Container[Any], method: str, params: Message) -> bool:
-    """Whether a client of the handshake era is sent this notification."""
-    return method != _RESOURCE_UPDATED or params.get("uri") in subscribed
+    return exchange.connection.server.subscriptions.serve(exchange)

@@ -7,13 +7,15 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import Any, Callable, NamedTuple, Optional, Union
 
-from . import _catalog, _methods
+from . import _caching, _catalog
+from ._announcing import Announcing
 from ._catalog import FakePrompt, FakeResource, FakeTool
 from ._exchange import Connection
 from ._functions import Function
 from ._revisions import is_modern, served_versions
-from ._rpc import Message, Send, notification
+from ._rpc import Message, Send
 from ._serving import Serving
+from ._subscriptions import Subscriptions
 
 Completer = Callable[[Message, Message, Message], Iterable[str]]
 
@@ -25,7 +27,7 @@ class Override(NamedTuple):
     raw: bool
 
 
-class FakeServer(Serving):
+class FakeServer(Announcing, Serving):
     """A small MCP server for tests, of any revision, without a network.
 
     ::
@@ -58,8 +60,11 @@ class FakeServer(Serving):
         server_info: Name and version of the server.
         capabilities: What the server declares, default: what it has.
         complete: ``complete(ref, argument, context_arguments)`` returns the suggestions for an argument.
-        ttl_ms: How long results may be cached (where the revision knows that).
-        cache_scope: ``"private"`` or ``"public"``.
+        ttl_ms: How long results may be cached (where the revision knows that), in milliseconds: for all
+            methods, or by method, as in ``{"tools/list": 60_000}``; a function is called with the params
+            of the request, so that pages can differ. ``None`` leaves the hint out. May be set at any time.
+            A function of a resource can return contents with hints of their own, too.
+        cache_scope: ``"private"`` or ``"public"``, in the same forms.
         answer_timeout: Seconds that a tool waits for an answer of the client (handshake era).
 
     Raises:
@@ -79,8 +84,8 @@ class FakeServer(Serving):
         server_info: Optional[Mapping[str, Any]] = None,
         capabilities: Optional[Message] = None,
         complete: Optional[Completer] = None,
-        ttl_ms: int = 0,
-        cache_scope: str = "private",
+        ttl_ms: _caching.TTLs = 0,
+        cache_scope: _caching.Scopes = "private",
         answer_timeout: float = 30.0,
     ) -> None:
         self.versions = served_versions(versions)
@@ -93,15 +98,16 @@ class FakeServer(Serving):
         self.instructions = instructions
         self.server_info = dict(server_info or {"name": "fake-server", "version": "1.0"})
         self.complete = complete
-        self.ttl_ms = ttl_ms
-        self.cache_scope = cache_scope
+        self.ttl_ms: _caching.TTLs = ttl_ms
+        self.cache_scope: _caching.Scopes = cache_scope
         self.answer_timeout = answer_timeout
         self.overrides: dict[str, Override] = {}
-        self.listeners: set[_methods.Listener] = set()
+        self.subscriptions = Subscriptions()
+        self.tasks: dict[str, Any] = {}
         self.secret = os.urandom(32)
         self._capabilities = capabilities
-        # Guards `_received` and `_connections`; nothing runs and nothing waits under it.
-        self._lock = threading.Lock()
+        # Guards `_received` and `_connections`; who waits for messages waits on it.
+        self._lock = threading.Condition()
         self._received: list[Any] = []
         self._connections: set[Connection] = set()
         self._own = self.connect()
@@ -122,6 +128,13 @@ class FakeServer(Serving):
             found["completions"] = {}
         return found
 
+    def supports(self, area: str, feature: str) -> bool:
+        """Whether a feature is served: all are, except where other capabilities have been declared."""
+        if self._capabilities is None:
+            return True
+        declared = self._capabilities.get(area)
+        return isinstance(declared, dict) and bool(declared.get(feature))
+
     # --- messages ----------------------------------------------------------------------------------------
 
     def handle(self, message: Any, send: Send) -> Optional[Message]:
@@ -137,6 +150,12 @@ class FakeServer(Serving):
             self._connections.add(connection)
         return connection
 
+    @property
+    def connections(self) -> list[Connection]:
+        """The connections that are open now."""
+        with self._lock:
+            return list(self._connections)
+
     def disconnect(self, connection: Connection) -> None:
         """Forget a connection and cancel what is in flight on it."""
         with self._lock:
@@ -147,6 +166,7 @@ class FakeServer(Serving):
         """Note what arrived."""
         with self._lock:
             self._received.append(message)
+            self._lock.notify_all()
 
     @property
     def requests(self) -> list[Any]:
@@ -157,6 +177,21 @@ class FakeServer(Serving):
     def received(self, method: str) -> list[Message]:
         """Return the messages of one method that arrived so far."""
         return [item for item in self.requests if isinstance(item, dict) and item.get("method") == method]
+
+    def count(self, method: str) -> int:
+        """Return how many messages of one method have arrived so far."""
+        return len(self.received(method))
+
+    def wait_for(self, method: str, count: int = 1, timeout: float = 10.0) -> list[Message]:
+        """Wait until ``count`` messages of one method have arrived, and return those that have.
+
+        Raises:
+            TimeoutError: They did not in ``timeout`` seconds.
+        """
+        with self._lock:
+            if not self._lock.wait_for(lambda: self.count(method) >= count, timeout):
+                raise TimeoutError(f"{self.count(method)} messages of {method} have arrived, not {count}")
+            return self.received(method)
 
     # --- what it does ------------------------------------------------------------------------------------
 
@@ -191,42 +226,3 @@ class FakeServer(Serving):
         """Add a prompt, or replace the one of that name."""
         added = _catalog.named_items("prompts", {name: prompt} if name else [prompt], _catalog.as_prompt)
         self.prompts = {**self.prompts, **added}
-
-    # --- notifications -----------------------------------------------------------------------------------
-
-    def notify(self, method: str, params: Optional[Message] = None) -> None:
-        """Send a notification to every client that is there and asked for it.
-
-        That is: with a handshake each one (updates of a resource only to its subscribers), without one
-        each ``subscriptions/listen`` whose filter names it.
-        """
-        for listener in list(self.listeners):
-            listener.offer(method, params or {})
-        with self._lock:
-            connections = list(self._connections)
-        for connection in connections:
-            send = connection.send
-            wanted = _methods.handshake_wants(connection.subscribed, method, params or {})
-            if connection.version and send is not None and wanted:
-                send(notification(method, params))
-
-    def tools_changed(self) -> None:
-        """Tell that the list of tools has changed."""
-        self.notify("notifications/tools/list_changed")
-
-    def prompts_changed(self) -> None:
-        """Tell that the list of prompts has changed."""
-        self.notify("notifications/prompts/list_changed")
-
-    def resources_changed(self) -> None:
-        """Tell that the list of resources has changed."""
-        self.notify("notifications/resources/list_changed")
-
-    def resource_updated(self, uri: str) -> None:
-        """Tell that a resource has changed."""
-        self.notify("notifications/resources/updated", {"uri": uri})
-
-    def end_subscriptions(self) -> None:
-        """End every ``subscriptions/listen`` with a result, as a server does that shuts down."""
-        for listener in list(self.listeners):
-            listener.end()

@@ -152,7 +152,7 @@ def test_closing_frees_clients_that_wait(server: FakeServer, session: requests.S
     endpoint.close()
     with pytest.raises((StopIteration, requests.RequestException)):
         next(stream)
-    assert server.listeners == set()
+    assert server.subscriptions.open == []
 
 
 # --- without sessions ------------------------------------------------------------------------------------

@@ -57,7 +57,7 @@ class SocketWire:
         return json.loads(self.socket.recv())
 
 
-def _connect(endpoint: HTTPEndpoint) -> websocket.WebSocket:
+def connect(endpoint: HTTPEndpoint) -> websocket.WebSocket:
     return websocket.create_connection(endpoint.url, timeout=20, subprotocols=["mcp"], http_no_proxy=["*"])
 
 
@@ -70,7 +70,7 @@ def connected(kind: str, server: FakeServer, session: requests.Session) -> Itera
                 yield wire
     else:
         with server.serve_websocket() as endpoint, contextlib.ExitStack() as stack:
-            opened = _connect(endpoint)
+            opened = connect(endpoint)
             # Its ``close`` leaves the socket open when the peer has closed first.
             stack.callback(opened.shutdown)
             yield SocketWire(opened)
