@@ -168,8 +168,6 @@ def test_a_reader_is_either_told_or_woken_whenever_the_outcome_comes(tiny_switch
 
 def test_a_signal_handler_may_settle_a_call_wherever_it_interrupts_the_thread():
     # A signal handler runs between two lines of the main thread. Here it does so at every line in turn.
-    import sys
-
     for line in itertools.count():
         call = make()
         passed = itertools.count()
@@ -252,11 +250,6 @@ def test_waiting_at_a_latch_ends_when_it_opens_or_at_the_deadline():
     assert latch.wait(Deadline(0.0))
 
 
-# Before Python 3.11 handlers strike elsewhere, and nothing is safe from them at the end of a block.
-strikes = pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the points are those of Python 3.11")
-
-
-@strikes
 def test_a_latch_that_a_handler_raises_in_keeps_nobody_waiting():
     for number in range(1, 100):
         latch = Latch()
@@ -268,7 +261,6 @@ def test_a_latch_that_a_handler_raises_in_keeps_nobody_waiting():
     assert number > 2
 
 
-@strikes
 def test_a_lock_that_a_handler_raises_at_does_not_stay_locked():
     def section():
         got = []

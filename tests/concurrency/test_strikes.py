@@ -13,8 +13,6 @@ from mcp_sync.testing import FakeServer
 
 from .striking import strike_at
 
-pytestmark = pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the points are those of Python 3.11")
-
 SERVER = """
 from mcp_sync.testing import FakeServer
 
