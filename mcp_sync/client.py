@@ -10,6 +10,7 @@ from . import transports, types
 from ._protocol.negotiation import AUTO, check_mode
 from ._protocol.versions import HANDSHAKE_VERSIONS
 from .errors import UsageError
+from .extensions import ExtensionsArgument
 from .handlers import (
     ElicitationCallback,
     ListRootsCallback,
@@ -69,7 +70,7 @@ class Client(ClientSession):
         log_level: Optional[types.LoggingLevel] = None,
         retry: Retry = Retry(),  # noqa: B008
         validation: str = "warn",
-        extensions: Union[Mapping[str, Any], tuple[str, ...], list[str]] = (),
+        extensions: ExtensionsArgument = (),
         session: Any = None,
         session_id: Optional[str] = None,
         name: Optional[str] = None,

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Callable, Optional, TypeVar, Union
+from typing import Any, Callable, Optional, TypeVar
 
 from . import types
 from ._arguments import check_callback, check_instance, check_level
 from ._calls import deadline_of
 from ._concurrency.deadline import Deadline
 from ._concurrency.threads import client_name
-from ._engine.answers import Answers
+from ._engine.assembly import build_engine
 from ._engine.connection import Connection
-from ._engine.engine import Engine
-from ._engine.opening import Identity
-from ._engine.plan import Plan
-from ._engine.router import Router
+from ._engine.extensions import extensions_of
 from ._engine.tools import ToolIndex
-from ._protocol.eras import client_capabilities
 from ._protocol.negotiation import LEGACY, Negotiation, discover, negotiate
-from ._protocol.versions import LATEST_MODERN, TRAITS
-from ._version import __version__
+from ._protocol.versions import LATEST_MODERN
 from .errors import UsageError
+from .extensions import ExtensionsArgument
 from .handlers import (
     Callbacks,
     ElicitationCallback,
@@ -70,7 +65,8 @@ class ClientSession(Verbs):
         retry: What is repeated by itself.
         validation: What happens if structured output does not match the tool's output schema, once the
             tool was listed: ``"warn"`` (a log message), ``"strict"`` (`OutputInvalid`) or ``"off"``.
-        extensions: Extensions to declare (2026-07-28): identifiers, or a mapping to their settings.
+        extensions: Extensions (2026-07-28): objects of `mcp_sync.extensions`, or identifiers that are only
+            declared, perhaps as a mapping to their settings.
         name: A name for log messages and threads.
 
     Raises:
@@ -95,7 +91,7 @@ class ClientSession(Verbs):
         log_level: Optional[types.LoggingLevel] = None,
         retry: Retry = Retry(),  # noqa: B008
         validation: str = "warn",
-        extensions: Union[Mapping[str, Any], tuple[str, ...], list[str]] = (),
+        extensions: ExtensionsArgument = (),
         name: Optional[str] = None,
     ) -> None:
         self._check_arguments(transport, timeout, validation)
@@ -116,25 +112,17 @@ class ClientSession(Verbs):
         )
         for field, callback in vars(callbacks).items():
             check_callback(f"the callback for {field.replace('_', ' ')}", callback)
-        # Written by hand, so that a program which does not name itself loads no model for that.
-        info = client_info.to_wire() if client_info else {"name": "mcp-sync", "version": __version__}
-        answers = Answers(callbacks, weakref.ref(self))
-        router = Router(self.name, answers, limits.queue_length, limits.handler_threads)
-        declared = dict(extensions) if isinstance(extensions, Mapping) else {key: {} for key in extensions}
-        identity = Identity(info, lambda version: _capabilities(version, callbacks, declared))
-        plan = Plan(
-            target=transport,
-            mode=LEGACY,
-            settings=Settings(self.name, timeouts, limits, retry),
-            identity=identity,
-            listening=callbacks.listening,
-            reopen=self._reopen,
-            log_level=log_level,
-            # A stateless server sends log messages only where a level was asked for.
-            request_level=log_level or ("info" if logging_callback is not None else None),
-        )
         self._limits = limits
-        self._engine = Engine(plan, router, answers)
+        self._engine = build_engine(
+            transport,
+            weakref.ref(self),
+            Settings(self.name, timeouts, limits, retry),
+            callbacks,
+            extensions_of(extensions),
+            client_info=client_info,
+            log_level=log_level,
+            reopen=self._reopen,
+        )
 
     @staticmethod
     def _check_arguments(transport: Any, timeout: TimeoutArgument, validation: str) -> None:
@@ -255,13 +243,3 @@ class ClientSession(Verbs):
 
 
 S = TypeVar("S", bound=ClientSession)
-
-
-def _capabilities(version: str, callbacks: Callbacks, extensions: Mapping[str, Any]) -> dict[str, Any]:
-    return client_capabilities(
-        TRAITS[version],
-        sampling=callbacks.sampling is not None,
-        elicitation=callbacks.elicitation is not None,
-        roots=callbacks.list_roots is not None,
-        extensions=extensions,
-    )

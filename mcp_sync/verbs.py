@@ -255,7 +255,7 @@ class Verbs(ToolVerbs):
         """
         options = call_options(meta, cancel, headers, progress_callback)
         check_instance("the method", method, str)
-        spec = methods.spec_of(method)
+        spec = self._engine.plan.extensions.spec_of(method)
         deadline = self._deadline(timeout)
         if not (result_type is dict or callable(getattr(result_type, "model_validate", None))):
             raise UsageError(f"result_type must be dict or a pydantic model, not {result_type!r}")

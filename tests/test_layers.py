@@ -25,6 +25,7 @@ LAYERS = {
     "options": 1,
     "_arguments": 1,
     "handlers": 1,
+    "extensions": 1,
     "_protocol": 2,
     "transports": 3,
     "auth": 3,
@@ -169,7 +170,7 @@ def test_only_one_module_names_revisions_of_the_protocol(path):
 
 
 def test_the_walk_sees_what_it_should():
-    seen = {name for name, _ in imports(PACKAGE / "_engine" / "engine.py")}
+    seen = {name for name, _ in imports(PACKAGE / "_engine" / "lifecycle.py")}
     assert "mcp_sync.errors.ClientClosed" in seen
     assert "mcp_sync._concurrency.fork" in seen
     assert below("mcp_sync.errors.ClientClosed") == ("errors",)

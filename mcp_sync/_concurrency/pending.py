@@ -25,6 +25,8 @@ class PendingCall:
             stream; ``None`` if nobody asked.
         resumes: Whether it goes on with an earlier call, whose id is not known: any response is its own.
         on_event_id: Takes the id of each event on its own stream; ``None`` if nobody asked.
+        on_notification: Takes each notification that comes for it, on the thread that reads; ``None`` if
+            nobody asked.
     """
 
     __slots__ = (
@@ -36,6 +38,7 @@ class PendingCall:
         "id",
         "method",
         "on_event_id",
+        "on_notification",
         "progress",
         "request_sent",
         "resumes",
@@ -49,6 +52,7 @@ class PendingCall:
         self.progress: Optional[Callable[[dict[str, Any], Optional[PendingCall]], None]] = None
         self.resumes = False
         self.on_event_id: Optional[Callable[[str], None]] = None
+        self.on_notification: Optional[Callable[[dict[str, Any]], None]] = None
         # The first one counts. Appending is a single step, so a signal handler may interrupt it, or settle
         # the call itself, at any moment.
         self._outcomes: list[tuple[Optional[dict[str, Any]], Optional[BaseException]]] = []

@@ -29,7 +29,7 @@ class Answers:
     """
 
     def __init__(self, callbacks: Callbacks, session: weakref.ref[ClientSession]) -> None:
-        self._session = session
+        self.session = session
         self.callbacks = callbacks
         self._runners: dict[str, Callable[[CallbackContext, Mapping[str, Any]], Any]] = {}
         if callbacks.sampling is not None:
@@ -56,7 +56,7 @@ class Answers:
             raise MethodNotFound(-32601, "Method not found")
         params = request.get("params")
         params = params if isinstance(params, dict) else {}
-        session = self._session()
+        session = self.session()
         if session is None:
             raise UsageError("the client is gone")
         meta = params.get("_meta")

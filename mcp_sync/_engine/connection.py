@@ -13,7 +13,7 @@ from .._concurrency.cancel import CancelToken
 from .._concurrency.deadline import Deadline
 from .._concurrency.pending import PendingCall
 from .._protocol import codec
-from .._protocol.eras import SERVER_INFO_KEY, Era
+from .._protocol.eras import SERVER_INFO_KEY, SUBSCRIPTION_ID_KEY, Era
 from .._protocol.frames import Frame
 from .._protocol.methods import MethodSpec
 from ..errors import (
@@ -40,7 +40,7 @@ from .router import Router, error_response
 logger = logging.getLogger("mcp_sync.session")
 
 # How long a caller that gives up waits for the word to the server, in seconds.
-_LAST_WORD = 0.2
+LAST_WORD = 0.2
 # How often a call that is made by a callback looks for its own progress, in seconds.
 _INLINE_POLL = 0.02
 
@@ -62,6 +62,10 @@ class CallOptions(NamedTuple):
         wants_progress: Whether to ask for progress although nobody takes it, to keep the clock going.
         resumption_token: Where to take up the response stream of an earlier call, instead of a new request.
         on_resumption_token: Takes each token with which this call could be taken up.
+        capabilities: What the client declares for this request beside its capabilities (2026-07-28).
+        stop_at: The kinds of results, not final ones, with which the caller wants to go on by itself.
+        on_notification: Takes the notifications that come for this request, on the thread that reads them.
+        cache: Whether the answer may come from the response cache: "use", "refresh" or "bypass" it.
     """
 
     meta: Mapping[str, Any] = _NOTHING
@@ -71,6 +75,10 @@ class CallOptions(NamedTuple):
     wants_progress: bool = False
     resumption_token: str = ""
     on_resumption_token: Optional[Callable[[str], None]] = None
+    capabilities: Mapping[str, Any] = _NOTHING
+    stop_at: tuple[str, ...] = ()
+    on_notification: Optional[Callable[[dict[str, Any]], None]] = None
+    cache: str = "use"
 
 
 NO_OPTIONS = CallOptions()
@@ -137,10 +145,11 @@ class Connection:
         if options.progress is not None:
             progress = ProgressSink(options.progress, call, self._router)
             call.progress = progress
-        params = era.params(params, meta)
+        call.on_notification = options.on_notification
+        params = era.params(params, meta, options.capabilities)
         headers = _NOTHING
         if self.channel.is_http:
-            headers = {**options.headers, **era.headers(spec.method, params)}
+            headers = {**options.headers, **era.headers(spec, params)}
         elif options.headers:
             raise UsageError(f"{spec.method}: headers= needs HTTP, where each request has its own")
         frame = Frame(self.encode(spec.method, params, call.id), spec.method, headers)
@@ -287,7 +296,7 @@ class Connection:
         if not self.channel.try_send(frame):
             told = threading.Event()
             if self._router.sender.submit(self._send_quietly, frame, told):
-                told.wait(_LAST_WORD)
+                told.wait(LAST_WORD)
 
     def notify(self, method: str, params: Mapping[str, Any], deadline: Deadline) -> None:
         """Send a notification."""
@@ -386,7 +395,19 @@ class Connection:
             request_id = params.get("requestId") if isinstance(params, dict) else None
             if isinstance(request_id, (str, int)):
                 self._serving.pop(request_id, None)
+        call = self._subscriber(message, own)
+        if call is not None and call.on_notification is not None:
+            call.on_notification(message)
         self._router.notification(message, own)
+
+    def _subscriber(self, message: Mapping[str, Any], own: Optional[PendingCall]) -> Optional[PendingCall]:
+        """Return the long-lived request that a notification comes for, if there is one."""
+        if own is not None:
+            return own
+        params = message.get("params")
+        meta = params.get("_meta") if isinstance(params, dict) else None
+        number = codec.as_id(meta.get(SUBSCRIPTION_ID_KEY)) if isinstance(meta, dict) else None
+        return self._calls.get(number) if number is not None else None
 
     def _progress(self, message: Mapping[str, Any], own: Optional[PendingCall]) -> None:
         params = message.get("params")

@@ -1,320 +1,46 @@
-"""The life of a client: opening, calling, reopening, closing.
+"""The calls of a client.
 
 The way of one call: a verb (`mcp_sync.verbs`) builds the params and asks `Engine.call`, which takes the
 current connection (opening one if need be), lets `Connection.exchange` send the request by `Channel.request`
-and wait, answers input rounds, and validates the result.
+and wait, sees to results that are not final yet, and validates the final one.
 """
 
 from __future__ import annotations
 
-import contextvars
-import itertools
 import logging
 import random
-import threading
-import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Callable, Optional, TypeVar
+from typing import Any, Optional, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from .._concurrency import fork
-from .._concurrency.cancel import CancelToken
 from .._concurrency.deadline import Deadline
-from .._concurrency.threads import join_all, spawn
-from .._protocol import methods
-from .._protocol.eras import INPUT_REQUIRED, LOG_LEVEL_KEY, Era, StatelessEra
+from .._protocol.eras import COMPLETE, INPUT_REQUIRED, LOG_LEVEL_KEY, Era, StatelessEra
 from .._protocol.input_rounds import input_requests, next_params
 from .._protocol.methods import MethodSpec
-from .._protocol.negotiation import AUTO, Negotiation, negotiate, take_up
 from .._protocol.recovery import Again, after_failure
 from .._protocol.versions import MODERN_VERSIONS, best_common
 from ..errors import (
     CallCancelled,
     CallTimeout,
-    ClientClosed,
-    ConnectFailed,
-    Forked,
     InputRoundsExceeded,
     InvalidResult,
     MCPError,
     SessionExpired,
     TransportError,
     UnsupportedProtocolVersion,
-    UsageError,
-    unsent,
 )
-from ..transports._base import Channel, Target
 from ..types._lenient import first_problem
-from .answers import Answers
-from .connection import NO_OPTIONS, CallOptions, Connection
-from .opening import KnownServers, Opener, Opening
-from .plan import Plan
-from .router import Router
+from .connection import CallOptions, Connection
+from .interim import InterimCall
+from .lifecycle import Lifecycle
 
 logger = logging.getLogger("mcp_sync.session")
 M = TypeVar("M", bound=BaseModel)
 
-_known_legacy = KnownServers()
-_known_older_transport = KnownServers()
-fork.watch(_known_legacy)
-fork.watch(_known_older_transport)
 
-
-@dataclass
-class _Live:
-    """What has to be ended when the client is, or is forgotten. Holds no reference to the client."""
-
-    router: Router
-    connections: list[Connection] = field(default_factory=list)
-
-    def discard(self) -> None:
-        """End everything at once, waiting for nobody: for finalisers."""
-        for connection in list(self.connections):
-            connection.channel.discard()
-        self.router.close(Deadline(0.0))
-
-
-class Engine:
-    """Runs the calls of one client over one connection at a time. Safe for any number of threads.
-
-    Args:
-        plan: What to connect to, and how.
-        router: Takes what the server sends unasked.
-        answers: Answers what the server asks.
-
-    Attributes:
-        takes_up: Whether the target names a session that exists already.
-    """
-
-    def __init__(self, plan: Plan, router: Router, answers: Answers) -> None:
-        self.plan = plan
-        self._router = router
-        self._answers = answers
-        self.takes_up = getattr(plan.target, "session_id", None) is not None
-        # Ids of a session that is taken up must not meet those of the process that began it.
-        self._ids = itertools.count(random.getrandbits(48) if self.takes_up else 1)
-        self._connection: Optional[Connection] = None
-        self._live = _Live(router)
-        self._opening: Optional[Opening] = None
-        self._closed = False
-        self._forked = False
-        # Guards `_connection`, `_live`, `_opening`, `_closed` and `_forked`. Under it no I/O, and no waiting
-        # but for the start of a thread. Re-entrant: a signal handler may close.
-        self._lock = threading.RLock()
-        # Not at the end of the interpreter: daemon threads that still wait would each raise, and be heard of.
-        # The system closes what is open, and servers that are processes have their own end.
-        weakref.finalize(self, self._live.discard).atexit = False
-        fork.watch(self)
-
-    # --- life cycle ------------------------------------------------------------------------------
-
-    def connection(self, deadline: Deadline, cancel: Optional[CancelToken] = None) -> Connection:
-        """Return a live connection; open one if there is none and the plan allows it.
-
-        Raises:
-            ClientClosed, Forked: There will be none.
-            UsageError: A session that was not initialized.
-            CallTimeout, CallCancelled: It was not open in time, or ``cancel`` was cancelled.
-            MCPError: The opening failed, or the session was lost.
-        """
-        connection = self._connection
-        if connection is not None and connection.error is None and not self._closed:
-            return connection
-        return self.open(deadline, cancel=cancel)
-
-    def _refuse_reopening(self, connection: Optional[Connection]) -> None:
-        if self._forked:
-            raise Forked("the session was opened in another process; open one in this process")
-        if connection is None:
-            raise UsageError("the session is not open yet: call initialize() or discover() first")
-        if connection.error is not None:
-            raise unsent(connection.error)
-
-    def open(
-        self,
-        deadline: Deadline,
-        negotiation: Optional[Callable[[], Negotiation]] = None,
-        cancel: Optional[CancelToken] = None,
-    ) -> Connection:
-        """Return a live connection, opening one if there is none; join an opening that is under way.
-
-        Each caller waits by its own deadline, and one that gives up spoils it for no other: the
-        opening has a thread and a bound of its own. Only with a ``negotiation`` it is done where the
-        plan does not allow it.
-        """
-        with self._lock:
-            if self._closed:
-                raise ClientClosed("the client is closed")
-            connection = self._connection
-            if connection is not None and connection.error is None:
-                return connection
-            if negotiation is None and not self.plan.reopen:
-                self._refuse_reopening(connection)
-            opening = self._opening or self._begin_opening(negotiation)
-        return opening.join(deadline, cancel)
-
-    def _begin_opening(self, negotiation: Optional[Callable[[], Negotiation]]) -> Opening:
-        opening = Opening(repr(self.plan.target))
-        run = contextvars.copy_context().run
-        try:
-            opening.thread = spawn(
-                self.plan.settings.name, "open", run, self._run_opening, opening, negotiation
-            )
-        except RuntimeError as error:
-            raise ConnectFailed(f"no thread could be started: {error}") from error
-        # The thread is there already, but it needs the lock to end.
-        self._opening = opening
-        return opening
-
-    def _run_opening(self, opening: Opening, negotiation: Optional[Callable[[], Negotiation]]) -> None:
-        connection: Optional[Connection] = None
-        problem: Optional[BaseException] = None
-        try:
-            connection = self._open_now(negotiation)
-            problem = self._install(connection)
-        except BaseException as error:  # Whatever it is, it is raised where somebody waits.
-            problem = error
-        finally:
-            with self._lock:
-                self._opening = None
-                dead = [] if problem is None else self._spent()
-            opening.end(connection, problem)
-            # Those who waited have their error already: a stubborn server may take seconds to end.
-            self._drop(dead)
-
-    def _install(self, connection: Connection) -> Optional[MCPError]:
-        """Make a connection the current one, unless it is dead or the client closed: return why."""
-        with self._lock:
-            if connection.error is None and not self._closed:
-                self._connection = connection
-                return None
-        return ClientClosed("the client was closed while it opened") if self._closed else connection.error
-
-    def _open_now(self, negotiation: Optional[Callable[[], Negotiation]]) -> Connection:
-        plan = self.plan
-        timeouts = plan.settings.timeouts
-        self._drop(self._spent())
-        deadline = Deadline(timeouts.open, pausable=True)
-        opener = Opener(
-            self._connect,
-            plan.identity,
-            plan.listening,
-            timeouts,
-            plan.settings.retry,
-            deadline,
-            self._connect_older,
-        )
-        identity = plan.target.identity()
-        known = identity in _known_legacy or getattr(plan.target, "handshake_first", False)
-        talk = negotiation() if negotiation is not None else self._negotiation(known)
-        try:
-            connection, verdict = opener.open(talk)
-        except MCPError:
-            _known_legacy.note(identity, False)
-            _known_older_transport.note(identity, False)
-            raise
-        if plan.mode == AUTO and (verdict.remember or known):
-            _known_legacy.note(identity, connection.era.handshake)
-        _known_older_transport.note(identity, verdict.older_transport)
-        self._set_up(connection, deadline)
-        return connection
-
-    def _negotiation(self, known_legacy: bool) -> Negotiation:
-        mode = self.plan.mode
-        if self.takes_up:
-            return take_up(mode)
-        falls_back = self._fallback() is not None
-        known_older = falls_back and self.plan.target.identity() in _known_older_transport
-        return negotiate(mode, known_legacy=known_legacy, falls_back=falls_back, known_older=known_older)
-
-    def _fallback(self) -> Optional[Target]:
-        """Return the same server over the older transport, if it may be one that speaks no other."""
-        fallback: Optional[Target] = getattr(self.plan.target, "fallback", lambda: None)()
-        return fallback
-
-    def _connect_older(self) -> Connection:
-        target = self._fallback()
-        assert target is not None
-        return self._connect(target)
-
-    def _connect(self, target: Optional[Target] = None) -> Connection:
-        settings = self.plan.settings
-        channel: Channel = (target or self.plan.target).channel(settings)
-        connection = Connection(channel, self._router, self._ids.__next__, settings.timeouts)
-        with self._lock:
-            if self._closed:
-                raise ClientClosed("the client is closed")
-            self._live.connections.append(connection)
-        return connection
-
-    def _spent(self) -> list[Connection]:
-        """Return the connections that are of no use any more, not even to calls in flight.
-
-        Only while an opening is under way, or has failed: then none of them is the current one.
-        """
-        return [each for each in self._live.connections if not each.retiring]
-
-    def _drop(self, dead: list[Connection]) -> None:
-        """Clear connections away: reap the process, join the threads."""
-        deadline = Deadline(self.plan.settings.timeouts.close)
-        for connection in dead:
-            connection.channel.close(deadline)
-        with self._lock:
-            self._live.connections[:] = [each for each in self._live.connections if each not in dead]
-
-    def _set_up(self, connection: Connection, deadline: Deadline) -> None:
-        """Tell a new session what its predecessor was told, or what it is to begin with."""
-        era = connection.era
-        level = self.plan.log_level
-        wishes: list[tuple[MethodSpec, dict[str, Any]]] = []
-        if level is not None and not era.level_per_request and "logging" in _capabilities(era):
-            wishes.append((methods.SET_LEVEL, {"level": level}))
-        if era.handshake:
-            wishes += [(methods.SUBSCRIBE, {"uri": uri}) for uri in sorted(self.plan.subscriptions)]
-        for spec, params in wishes:
-            try:
-                connection.exchange(era, spec, params, NO_OPTIONS, deadline)
-            except MCPError as error:
-                logger.warning("%s did not take %s: %s", connection.channel.peer, spec.method, error)
-
-    def close(self, deadline: Deadline) -> None:
-        """End everything. Idempotent; waiters get `ClientClosed`. Never raises."""
-        with self._lock:
-            self._closed = True
-            connections = list(self._live.connections)
-            opening = self._opening
-        reason = ClientClosed("the client was closed")
-        if opening is not None:
-            opening.end(None, reason)
-        for connection in connections:
-            connection.lost(reason)
-        for connection in connections:
-            connection.channel.close(deadline)
-        self._router.close(deadline)
-        if opening is not None and opening.thread is not None:
-            join_all([opening.thread], deadline)
-        with self._lock:
-            self._live.connections.clear()
-
-    @property
-    def closed(self) -> bool:
-        """Whether `close` was called."""
-        return self._closed
-
-    def after_fork_in_child(self) -> None:
-        """Drop what belongs to the parent; open anew on next use, where the plan allows it."""
-        self._lock = threading.RLock()
-        for connection in self._live.connections:
-            connection.channel.abandon()
-        self._live.connections = []
-        self._forked = self._connection is not None or self._forked
-        self._connection = None
-        self._opening = None
-        self._router.after_fork_in_child()
-
-    # --- calls -----------------------------------------------------------------------------------
+class Engine(Lifecycle):
+    """Makes the calls of one client. Safe for any number of threads."""
 
     def call(
         self,
@@ -340,38 +66,48 @@ class Engine:
     def call_raw(
         self, spec: MethodSpec, params: dict[str, Any], options: CallOptions, deadline: Deadline
     ) -> dict[str, Any]:
-        """Make a call and return its result as it came, input rounds done."""
+        """Make a call and return its final result as it came, or one of a kind in ``options.stop_at``."""
         connection = self.connection(deadline, options.cancel)
         kind, result = self._exchange(connection, spec, params, options, deadline)
-        if kind != INPUT_REQUIRED:
+        if kind == COMPLETE:
             return result
         try:
-            return self._go_rounds(spec, params, options, deadline, result)
+            return self._go_on(spec, params, options, deadline, kind, result)
         except (TransportError, CallTimeout, CallCancelled) as error:
-            error.request_sent = True  # Whatever became of the last round, the first one was answered.
+            error.request_sent = True  # Whatever became of the last request, the first one was answered.
             raise
 
-    def _go_rounds(
+    def _go_on(
         self,
         spec: MethodSpec,
         params: dict[str, Any],
         options: CallOptions,
         deadline: Deadline,
+        kind: str,
         result: dict[str, Any],
     ) -> dict[str, Any]:
-        kind = INPUT_REQUIRED
+        """Go from a result that is not final to the final one, or to one that the caller takes as it is."""
         rounds = 0
-        while kind == INPUT_REQUIRED:
+        while kind == INPUT_REQUIRED and kind not in options.stop_at:
             rounds += 1
             if rounds > self.plan.settings.limits.input_rounds:
                 raise InputRoundsExceeded(
                     f"{spec.method}: the server asked for input {rounds} times (Limits.input_rounds)"
                 )
-            responses = self._answer_inputs(input_requests(spec, result), spec, result, deadline)
+            responses = self.answer_inputs(input_requests(spec, result), spec, result, deadline)
             again = next_params(params, result, responses)
             connection = self.connection(deadline, options.cancel)
             kind, result = self._exchange(connection, spec, again, options, deadline)
-        return result
+        if kind == COMPLETE or kind in options.stop_at:
+            return result
+        extension = self.plan.extensions.of_result(kind, spec.method)
+        if extension is None:
+            raise InvalidResult(f"{spec.method}: unknown kind of result {kind!r}", result=result)
+        interim = InterimCall(self, spec, params, options, deadline, result)
+        try:
+            return extension.finish(interim)
+        finally:
+            interim.drain()
 
     def _exchange(
         self,
@@ -458,10 +194,16 @@ class Engine:
         connection.era = other
         return other
 
-    def _answer_inputs(
+    def answer_inputs(
         self, requests: Mapping[str, Any], spec: MethodSpec, result: Mapping[str, Any], deadline: Deadline
     ) -> dict[str, Any]:
-        answers = self._answers
+        """Run the callbacks for input requests, on the calling thread, and return the answers by their keys.
+
+        Raises:
+            InvalidResult: There is no callback for one of them; none was run then.
+            Exception: What a callback raised.
+        """
+        answers = self.answers
         for request in requests.values():
             if not answers.has(request["method"]):
                 raise InvalidResult(
@@ -473,8 +215,3 @@ class Engine:
             return {key: answers.answer(request, key) for key, request in requests.items()}
         finally:
             deadline.release()
-
-
-def _capabilities(era: Era) -> Mapping[str, Any]:
-    capabilities = era.server.get("capabilities")
-    return capabilities if isinstance(capabilities, dict) else {}

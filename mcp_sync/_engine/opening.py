@@ -210,7 +210,7 @@ class Opener:
         call = connection.prepare(methods.DISCOVER, self._deadline if connection.channel.duplex else bound)
         params = era.params({}, {})
         body = connection.encode(methods.DISCOVER.method, params, call.id)
-        headers = era.headers(methods.DISCOVER.method, params)
+        headers = era.headers(methods.DISCOVER, params)
         try:
             connection.dispatch(Frame(body, methods.DISCOVER.method, headers), call)
         except BaseException:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Optional
 
 from ..transports._base import Settings, Target
+from .extensions import Extensions
 from .opening import Identity
 
 
@@ -18,10 +19,11 @@ class Plan:
         mode: ``"auto"``, ``"legacy"`` or a revision.
         settings: What channels get.
         identity: How the client introduces itself.
-        listening: Whether somebody takes what the server sends unasked.
+        listeners: How many take what the server sends unasked.
         reopen: Whether the first call opens, and a call after a loss opens anew.
         log_level: The lowest level of log messages that a session is set to, ``None`` to leave it.
         request_level: The level that every request asks for, where there are no sessions.
+        extensions: What the client knows beside the protocol.
         subscriptions: The resources that a session is subscribed to.
     """
 
@@ -29,8 +31,14 @@ class Plan:
     mode: str
     settings: Settings
     identity: Identity
-    listening: bool
+    listeners: int
     reopen: bool
     log_level: Optional[str] = None
     request_level: Optional[str] = None
+    extensions: Extensions = field(default_factory=Extensions)
     subscriptions: set[str] = field(default_factory=set)
+
+    @property
+    def listening(self) -> bool:
+        """Whether anybody takes what the server sends unasked."""
+        return self.listeners > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import weakref
 from collections.abc import Mapping
 from typing import Any, Callable, Optional, Union
@@ -12,12 +13,15 @@ from .._concurrency.deadline import Deadline
 from .._concurrency.pending import PendingCall
 from .._concurrency.workers import Workers
 from ..errors import RemoteError, UsageError
+from ..extensions import Extension
 from ..handlers import Callbacks
 from .answers import Answers
+from .extensions import Extensions
 
 callback_logger = logging.getLogger("mcp_sync.callbacks")
 
 Respond = Callable[[dict[str, Any]], None]
+Observer = Callable[[dict[str, Any]], None]
 
 _NOBODY = Callbacks()
 
@@ -33,10 +37,22 @@ class Router:
         answers: Holds the callbacks; belongs to the engine.
         queue_length: How many messages may wait for the callbacks.
         handler_threads: How many server requests are answered at a time.
+        extensions: Know further notifications.
     """
 
-    def __init__(self, name: str, answers: Answers, queue_length: int, handler_threads: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        answers: Answers,
+        queue_length: int,
+        handler_threads: int,
+        extensions: Extensions = Extensions(),  # noqa: B008  (immutable)
+    ) -> None:
         self._answers = weakref.ref(answers)
+        self._extensions = extensions
+        self._observers: tuple[Observer, ...] = ()
+        # Guards the replacement of `_observers`; whoever reads them takes the tuple as it is.
+        self._lock = threading.Lock()
         # Notifications, strictly one after the other.
         self.worker = Workers(name, "callbacks", 1, queue_length)
         # Requests of the server: a person may think for minutes.
@@ -44,14 +60,35 @@ class Router:
         # Small sends that must not hold a reader or a caller up.
         self.sender = Workers(name, "sender", 1, queue_length)
 
+    def watch(self, observer: Observer) -> None:
+        """Have a function of ours see every notification, on the thread that reads it; it must not block."""
+        with self._lock:
+            self._observers = (*self._observers, observer)
+
+    def unwatch(self, observer: Observer) -> None:
+        """End what `watch` began."""
+        with self._lock:
+            self._observers = tuple(each for each in self._observers if each != observer)
+
     def notification(self, message: dict[str, Any], call: Optional[PendingCall]) -> None:
-        """Queue a notification for the callbacks that want it."""
+        """Show a notification to the observers, and queue it for the callbacks that want it."""
+        for observe in self._observers:
+            observe(message)
         callbacks = self._callbacks()
         handler, log = callbacks.message, callbacks.logging
+        extension = self._extensions.of_notification(message.get("method")) if self._extensions else None
+        if extension is not None:
+            self._queue(lambda: self._notify_extension(extension, message), call)
         if handler is not None:
-            self._queue(lambda: handler(types.parse_notification(message)), call)
+            self._queue(lambda: handler(self._extensions.parse(message)), call)
         if log is not None and message.get("method") == "notifications/message":
             self._queue(lambda: log(_log_params(message)), call)
+
+    def _notify_extension(self, extension: Extension, message: dict[str, Any]) -> None:
+        answers = self._answers()
+        session = answers.session() if answers is not None else None
+        if session is not None:
+            extension.notified(session, self._extensions.parse(message))
 
     def report(self, error: Exception) -> None:
         """Queue a fault for the message handler."""
@@ -116,6 +153,8 @@ class Router:
 
     def after_fork_in_child(self) -> None:
         """Forget the parent's threads."""
+        self._lock = threading.Lock()
+        self._observers = ()
         for workers in (self.worker, self._handlers, self.sender):
             workers.after_fork_in_child()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Optional
 
 from ..errors import InvalidResult, NotSupported
@@ -19,6 +20,10 @@ from .versions import TRAITS, VersionTraits
 _PREFIX = "io.modelcontextprotocol/"
 LOG_LEVEL_KEY = _PREFIX + "logLevel"
 SERVER_INFO_KEY = _PREFIX + "serverInfo"
+SUBSCRIPTION_ID_KEY = _PREFIX + "subscriptionId"
+_CAPABILITIES_KEY = _PREFIX + "clientCapabilities"
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 COMPLETE = "complete"
 INPUT_REQUIRED = "input_required"
@@ -71,19 +76,27 @@ class Era(ABC):
             )
 
     @abstractmethod
-    def params(self, params: dict[str, Any], meta: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the params as they are sent, with their ``_meta``."""
+    def params(
+        self, params: dict[str, Any], meta: Mapping[str, Any], capabilities: Mapping[str, Any] = _NOTHING
+    ) -> dict[str, Any]:
+        """Return the params as they are sent, with their ``_meta``.
+
+        Args:
+            params: The method's own.
+            meta: What the caller has for ``_meta``.
+            capabilities: What the client declares for this request beside its capabilities.
+        """
 
     @abstractmethod
-    def headers(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
+    def headers(self, spec: MethodSpec, params: Mapping[str, Any]) -> dict[str, str]:
         """Return the HTTP headers that mirror the body."""
 
     @abstractmethod
     def result_kind(self, result: Mapping[str, Any]) -> str:
-        """Return the kind of a result: `COMPLETE` or `INPUT_REQUIRED`.
+        """Return the kind of a result: `COMPLETE`, `INPUT_REQUIRED`, or one that an extension may know.
 
         Raises:
-            InvalidResult: A kind that this client does not know.
+            InvalidResult: It says its kind by something else than a string.
         """
 
 
@@ -107,10 +120,12 @@ class HandshakeEra(Era):
             resumable=True,
         )
 
-    def params(self, params: dict[str, Any], meta: Mapping[str, Any]) -> dict[str, Any]:
+    def params(
+        self, params: dict[str, Any], meta: Mapping[str, Any], capabilities: Mapping[str, Any] = _NOTHING
+    ) -> dict[str, Any]:
         return {**params, "_meta": meta} if meta else params
 
-    def headers(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
+    def headers(self, spec: MethodSpec, params: Mapping[str, Any]) -> dict[str, str]:
         return {}
 
     def result_kind(self, result: Mapping[str, Any]) -> str:
@@ -146,23 +161,29 @@ class StatelessEra(Era):
         self._meta = {
             _PREFIX + "protocolVersion": version,
             _PREFIX + "clientInfo": client_info,
-            _PREFIX + "clientCapabilities": capabilities,
+            _CAPABILITIES_KEY: capabilities,
         }
+        self._capabilities = capabilities
 
     def wire(self, listening: bool) -> Wire:
         return Wire(version_header=self.version)
 
-    def params(self, params: dict[str, Any], meta: Mapping[str, Any]) -> dict[str, Any]:
+    def params(
+        self, params: dict[str, Any], meta: Mapping[str, Any], capabilities: Mapping[str, Any] = _NOTHING
+    ) -> dict[str, Any]:
+        if capabilities:
+            own = {**self._meta, _CAPABILITIES_KEY: {**self._capabilities, **capabilities}}
+            return {**params, "_meta": {**meta, **own}}
         return {**params, "_meta": {**meta, **self._meta} if meta else self._meta}
 
-    def headers(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
-        return standard_headers(method, params)
+    def headers(self, spec: MethodSpec, params: Mapping[str, Any]) -> dict[str, str]:
+        return standard_headers(spec.method, params, spec.name_param)
 
     def result_kind(self, result: Mapping[str, Any]) -> str:
         kind = result.get("resultType", COMPLETE)
-        if kind not in (COMPLETE, INPUT_REQUIRED):
+        if not isinstance(kind, str):
             raise InvalidResult(f"unknown kind of result {kind!r}", result=result)
-        return str(kind)
+        return kind
 
 
 def client_capabilities(

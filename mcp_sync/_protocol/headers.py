@@ -17,15 +17,6 @@ PARAM_HEADER_KEYWORD = "x-mcp-header"
 PARAM_HEADER_PREFIX = "Mcp-Param-"
 LARGEST_INTEGER = 2**53 - 1
 
-_NAME_SOURCES = {
-    "tools/call": "name",
-    "prompts/get": "name",
-    "resources/read": "uri",
-    "tasks/get": "taskId",
-    "tasks/update": "taskId",
-    "tasks/cancel": "taskId",
-}
-
 # They say how a message is sent.
 _FRAMING = ("content-length", "transfer-encoding")
 _PLAIN_VALUE = re.compile(r"(?:[!-~](?:[ -~]*[!-~])?)?")
@@ -79,8 +70,15 @@ def encode_header_value(text: str) -> str:
     return f"=?base64?{base64.b64encode(raw).decode('ascii')}?="
 
 
-def standard_headers(method: str, params: Optional[Mapping[str, Any]]) -> dict[str, str]:
+def standard_headers(
+    method: str, params: Optional[Mapping[str, Any]], name_param: Optional[str] = None
+) -> dict[str, str]:
     """Build ``Mcp-Method``, and ``Mcp-Name`` where the method addresses something by its name.
+
+    Args:
+        method: The method.
+        params: Its params as they are sent.
+        name_param: The param that holds the name.
 
     Raises:
         UsageError: The method's name cannot stand in a header, or the name addressed has no UTF-8 form.
@@ -88,9 +86,8 @@ def standard_headers(method: str, params: Optional[Mapping[str, Any]]) -> dict[s
     if not method or encode_header_value(method) != method:
         raise UsageError(f"the method {method[:100]!r} cannot be sent over HTTP: it is not plain ASCII")
     headers = {"Mcp-Method": method}
-    source = _NAME_SOURCES.get(method)
-    if source is not None and params is not None:
-        name = params.get(source)
+    if name_param is not None and params is not None:
+        name = params.get(name_param)
         if isinstance(name, str):
             headers["Mcp-Name"] = encode_header_value(str.__str__(name))
     return headers

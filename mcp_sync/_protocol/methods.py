@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 
 class MethodSpec(NamedTuple):
@@ -14,6 +14,8 @@ class MethodSpec(NamedTuple):
         handshake: Whether the revisions with a handshake have it.
         stateless: Whether 2026-07-28 has it.
         idempotent: Whether it may be sent twice without harm.
+        name_param: The param that names what it works on, sent as the header ``Mcp-Name`` too (2026-07-28).
+        cacheable: Whether its results say how long they may be kept (2026-07-28).
     """
 
     method: str
@@ -21,20 +23,22 @@ class MethodSpec(NamedTuple):
     handshake: bool = True
     stateless: bool = True
     idempotent: bool = True
+    name_param: Optional[str] = None
+    cacheable: bool = False
 
 
 INITIALIZE = MethodSpec("initialize", stateless=False, idempotent=False)
 DISCOVER = MethodSpec("server/discover", handshake=False)
 PING = MethodSpec("ping", stateless=False)
-LIST_TOOLS = MethodSpec("tools/list")
-CALL_TOOL = MethodSpec("tools/call", input_rounds=True, idempotent=False)
-LIST_RESOURCES = MethodSpec("resources/list")
-LIST_RESOURCE_TEMPLATES = MethodSpec("resources/templates/list")
-READ_RESOURCE = MethodSpec("resources/read", input_rounds=True)
+LIST_TOOLS = MethodSpec("tools/list", cacheable=True)
+CALL_TOOL = MethodSpec("tools/call", input_rounds=True, idempotent=False, name_param="name")
+LIST_RESOURCES = MethodSpec("resources/list", cacheable=True)
+LIST_RESOURCE_TEMPLATES = MethodSpec("resources/templates/list", cacheable=True)
+READ_RESOURCE = MethodSpec("resources/read", input_rounds=True, name_param="uri", cacheable=True)
 SUBSCRIBE = MethodSpec("resources/subscribe", stateless=False)
 UNSUBSCRIBE = MethodSpec("resources/unsubscribe", stateless=False)
-LIST_PROMPTS = MethodSpec("prompts/list")
-GET_PROMPT = MethodSpec("prompts/get", input_rounds=True)
+LIST_PROMPTS = MethodSpec("prompts/list", cacheable=True)
+GET_PROMPT = MethodSpec("prompts/get", input_rounds=True, name_param="name")
 COMPLETE = MethodSpec("completion/complete")
 SET_LEVEL = MethodSpec("logging/setLevel", stateless=False)
 LISTEN = MethodSpec("subscriptions/listen", handshake=False, idempotent=False)

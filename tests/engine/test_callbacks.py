@@ -141,7 +141,7 @@ def test_notifications_come_in_order_one_at_a_time_as_models():
         target.now.notify("notifications/tools/list_changed")
         target.now.notify("notifications/resources/updated", uri="demo://1")
         target.now.sync()
-        client._engine._router.worker.drain(client._deadline(5), 5)
+        client._engine.router.worker.drain(client._deadline(5), 5)
     assert [message.params["number"] for message in seen[:200]] == list(range(200))
     assert {type(message) for message in seen[:200]} == {types.UnknownNotification}
     assert isinstance(seen[200], types.ToolListChangedNotification)
@@ -156,7 +156,7 @@ def test_log_messages_reach_both_callbacks():
     ) as client:
         target.now.say(log({"a": 1}))
         target.now.sync()
-        client._engine._router.worker.drain(client._deadline(5), 5)
+        client._engine.router.worker.drain(client._deadline(5), 5)
     assert [(params.level, params.data) for params in logged] == [("info", {"a": 1})]
     assert isinstance(handled[0], types.LoggingMessageNotification)
 
@@ -192,7 +192,7 @@ def test_when_nobody_keeps_up_the_oldest_notifications_are_dropped_with_one_warn
             target.now.say(log(number))
         assert client.call_tool("x").text == "done"
         leave.set()
-        client._engine._router.worker.drain(client._deadline(5), 5)
+        client._engine.router.worker.drain(client._deadline(5), 5)
     assert seen == ["first", *range(90, 100)]
     assert len([record for record in caplog.records if "dropped" in record.getMessage()]) == 1
 
@@ -208,7 +208,7 @@ def test_a_caller_that_reads_its_own_response_waits_for_slow_callbacks_and_loses
     target = PostTarget(legacy(tools_call=lambda request: [*notes, text("done")]))
     with Client(target, mode="legacy", message_handler=slow, limits=Limits(queue_length=3)) as client:
         assert client.call_tool("x").text == "done"
-        client._engine._router.worker.drain(client._deadline(5), 5)
+        client._engine.router.worker.drain(client._deadline(5), 5)
     assert seen == list(range(50))
 
 

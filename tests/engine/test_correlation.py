@@ -284,6 +284,6 @@ def test_what_is_no_message_is_reported_to_the_message_handler():
         target.now.say("rubbish", {"jsonrpc": "2.0"})
         target.now.answer(request, RESULT)
         waiting.result()
-        client._engine._router.worker.drain(client._deadline(5), 5)
+        client._engine.router.worker.drain(client._deadline(5), 5)
     assert [type(fault) for fault in seen] == [InvalidMessage, InvalidMessage]
     assert "rubbish" in seen[0].excerpt

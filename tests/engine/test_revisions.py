@@ -296,7 +296,7 @@ def test_a_resource_is_subscribed_to_with_a_handshake():
         wait_until(lambda: seen)
         client.unsubscribe_resource("demo://1")
         server.resource_updated("demo://1")
-        client._engine._router.worker.drain(client._deadline(5), 5)
+        client._engine.router.worker.drain(client._deadline(5), 5)
     assert [message.params.uri for message in seen] == ["demo://1"]
 
 
