@@ -169,6 +169,37 @@ say(json.dumps({"parent": os.getpid(), "codes": codes}))
     assert set(deletions(spied.server).values()) == {str(said["parent"])}
 
 
+@pytest.mark.parametrize("session", ["None", "requests.Session()"])
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_whatever_is_imported_after_the_opening_began_holds_forks_off(
+    spied: Spied, mode: str, session: str
+) -> None:
+    """A child in which another thread's import is half done would wait for it for ever."""
+    said = spied.run(
+        f"""
+import requests
+from mcp_sync._concurrency import fork
+
+caught = []
+class Watch:
+    def find_spec(self, name, path=None, target=None):
+        if not fork._busy:
+            caught.append(name)
+sys.meta_path.insert(0, Watch())
+
+session = {session}
+target = StreamableHTTP(told["url"], session=session, verify=told["bundle"] or True)
+with Client(target, mode=told["mode"]) as client:
+    assert client.call_tool("echo", {{"text": "x"}}, timeout=20).text == "x"
+if session is not None:
+    session.close()
+say(json.dumps({{"caught": caught}}))
+""",
+        mode,
+    )
+    assert said["caught"] == []
+
+
 START_METHODS = multiprocessing.get_all_start_methods()
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+
+# Imported by the first request through requests otherwise, perhaps while another thread forks.
+import netrc  # noqa: F401
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Optional
@@ -16,6 +19,7 @@ from requests.structures import CaseInsensitiveDict
 from requests.utils import get_auth_from_url, get_netrc_auth
 
 from ..._concurrency.deadline import Deadline
+from ..._concurrency.fork import hold_off
 from ..._protocol.urls import is_loopback, public_url
 from ..._version import __version__
 from ...errors import UsageError
@@ -182,10 +186,14 @@ class Sender:
         """In a forked child: drop what was inherited."""
 
 
-def bound(auth: Any, exchange: Exchange) -> Any:
-    """Return an authorization for one exchange: one of ours has its deadline count for what it has to do."""
+def bound(auth: Any, exchange: Exchange, server: str) -> Any:
+    """Return an authorization for one exchange with a server.
+
+    One of ours has the deadline of the exchange count for what it has to do, and is for the URL of the target,
+    whatever path its requests go to.
+    """
     bind = getattr(auth, "_bound_to", None)
-    return auth if bind is None else bind(exchange)
+    return auth if bind is None else bind(exchange, server)
 
 
 def sender_for(target: HTTPTarget) -> Sender:
@@ -263,7 +271,7 @@ class DirectSender(Sender):
             request.prepare_cookies(self._cookies)
         if settings.auth is not None and not any(name.lower() == "authorization" for name in headers):
             request._cookies = self._cookies  # type: ignore[attr-defined]
-            request.prepare_auth(bound(settings.auth, exchange), url)
+            request.prepare_auth(bound(settings.auth, exchange, self.url), url)
         return request
 
     def _keep_cookies(self, answer: requests.Response) -> None:
@@ -311,7 +319,9 @@ def _prepared(url: str) -> str:
     """Return a URL as requests sends it: quoted, and its host as IDNA."""
     request = requests.PreparedRequest()
     try:
-        request.prepare_url(url, None)
+        # It imports what a host beyond ASCII needs.
+        with hold_off():
+            request.prepare_url(url, None)
     except requests.RequestException as error:
         raise UsageError(f"the URL {public_url(url)!r} cannot be used") from error
     return request.url or url
@@ -342,7 +352,7 @@ class SessionSender(Sender):
     ) -> Reply:
         fields = CaseInsensitiveDict(self._headers)
         fields.update(headers)
-        options = {**self._options, "auth": bound(self._authorization(fields), exchange)}
+        options = {**self._options, "auth": bound(self._authorization(fields), exchange, self.url)}
         return send_through(self._session, method, url, fields, body, exchange, options)
 
     def _authorization(self, headers: Mapping[str, str]) -> Any:

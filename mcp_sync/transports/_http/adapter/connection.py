@@ -7,6 +7,8 @@ and ``send``, and which can shut its socket down.
 
 from __future__ import annotations
 
+# Imported by `socket.getaddrinfo` otherwise, and half an import is of no use to a child that is forked then.
+import encodings.idna  # noqa: F401
 import io
 import os
 import socket
