@@ -19,7 +19,7 @@ How it is made, from above to below:
 - ``_oauth``, ``_machine``, ``_enterprise``, ``_device``: the ways to a grant; ``_bearer``: a token that the
   user has; ``_sources``: where a token of the user comes from;
 - ``_hook``: the hook of requests that they share; ``_attempt``: what comes after a refusal; ``_decisions``:
-  what to do about it (pure); ``_resending``: how a request is sent again;
+  what to do about it (pure); ``_resending``, ``_proofs``: how a request is sent again;
 - ``_access``: one user's grant for one server (``_current``), and how it is replaced by one thread and one
   process at a time; ``_login``: a login that is to be done; ``_status``: what is there;
 - ``_interaction``, ``_callback_server``: how a person is asked;

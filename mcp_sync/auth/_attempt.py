@@ -5,7 +5,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Mapping
 from typing import Any, Optional
-from urllib.parse import urljoin
 
 import requests
 
@@ -27,7 +26,9 @@ from ._decisions import (
     decide,
     demanded_scopes,
 )
+from ._dpop import nonce_in
 from ._errand import Errand
+from ._proofs import ProofHeaders, redirected
 from ._resending import drain, rewound, send_again
 
 
@@ -68,22 +69,31 @@ class Attempt:
         self._errand = Errand(exchange, options)
         if response.request is self._prepared():
             self._tried, self._current = [], self._first
+        sent, kept = response.request, None
         while True:
             request = response.request
             # requests copies the hook to the request that follows a redirect, wherever that leads.
             if origin(request.url or "") != self._access.origin:
                 return response
-            self._note_nonce(response)
+            nonce = nonce_in(response.headers)
             if response.status_code not in (401, 403):
-                self._keep_proof_here(response)
+                self._note_nonce(response, nonce or kept)
+                self._direct_proof(response, sent)
                 return response
-            challenge = relevant_challenge(response.headers)
+            challenge = relevant_challenge(response.headers, self._schemes())
             decision = self._decide(response, challenge)
             if not isinstance(decision, (Step, GiveUp)):
                 return response
+            # One that comes with the demand for it is for this request: others would use it up.
+            kept = nonce if isinstance(decision, Step) and decision.what == NONCE else None
+            if kept is None:
+                self._note_nonce(response, nonce)
             drain(response)
             if isinstance(decision, GiveUp):
-                raise self._explained(decision.error)
+                try:
+                    raise self._explained(decision.error)
+                finally:
+                    del decision  # A frame that knows its own error is a circle.
             self._tried.append(decision.what)
             with self._errand.aside():
                 current = self._take(decision, challenge, request.method or "")
@@ -95,7 +105,7 @@ class Attempt:
                 )
             # Before the request is copied: should the answer be a redirect, requests goes on from this one.
             self._current = current
-            current.present(request)
+            current.present(request, kept)
             if request is self._prepared():
                 self._first = current
             self._url = request.url or ""
@@ -178,7 +188,10 @@ class Attempt:
         )
         decision = decide(case)
         if isinstance(decision, GiveUp):
-            raise self._explained(decision.error)
+            try:
+                raise self._explained(decision.error)
+            finally:
+                del decision
         self._tried.append(AUTHORIZE)
         return Step(AUTHORIZE)
 
@@ -187,20 +200,35 @@ class Attempt:
             error.__cause__ = self._access.why
         return error
 
-    def _note_nonce(self, response: requests.Response) -> None:
-        current = self._current
-        if current is not None and current.prover is not None:
-            current.prover.note_nonce(response.request.url or "", response.headers)
+    def _schemes(self) -> tuple[str, str]:
+        """Return the schemes of challenges: what a server says of the other kind of token counts less."""
+        is_bound = self._current is not None and self._current.prover is not None
+        return ("dpop", "bearer") if is_bound else ("bearer", "dpop")
 
-    def _keep_proof_here(self, response: requests.Response) -> None:
-        """Take proof and token off a request that is going to another server by a redirect."""
+    def _note_nonce(self, response: requests.Response, nonce: Optional[str]) -> None:
+        """Remember a nonce for the requests to come."""
+        current = self._current
+        if nonce is not None and current is not None and current.prover is not None:
+            current.prover.note_nonce(response.request.url or "", {"dpop-nonce": nonce})
+
+    def _direct_proof(self, response: requests.Response, sent: requests.PreparedRequest) -> None:
+        """Have the proof of a request that is redirected made for where it goes; none goes to another server.
+
+        Args:
+            response: The redirect, or any other response.
+            sent: The request that requests goes on from.
+        """
         location = response.headers.get("location")
         if self._current is None or not location or not 300 <= response.status_code < 400:
             return
         try:
-            there = origin(urljoin(response.request.url or "", location))
+            method, url = redirected(response, location)
+            is_here = origin(url) == self._access.origin
         except ValueError:
             return
-        if there != self._access.origin:
-            response.request.headers.pop("DPoP", None)
-            response.request.headers.pop("Authorization", None)
+        for request in (sent, response.request):
+            if not is_here:
+                request.headers.pop("DPoP", None)
+                request.headers.pop("Authorization", None)
+            elif isinstance(request.headers, ProofHeaders):
+                request.headers.redirect(method, url)

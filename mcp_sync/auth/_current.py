@@ -8,6 +8,7 @@ from typing import Optional
 import requests
 
 from ._dpop import Prover
+from ._proofs import ProofHeaders
 from ._records import Grant
 
 _AGAIN_SECONDS = 10.0  # after a renewal ahead of time has failed; or half of what the token has left
@@ -70,13 +71,25 @@ class Current:
         self._write_at = moment + _WRITE_SECONDS
         return True
 
-    def present(self, request: requests.PreparedRequest) -> None:
-        """Put the token on a request."""
-        request.headers["Authorization"] = self._header
+    def present(self, request: requests.PreparedRequest, nonce: Optional[str] = None) -> None:
+        """Put the token on a request.
+
+        Args:
+            request: The request.
+            nonce: The nonce for its proof, by default the last that came from its URL.
+        """
         if self.prover is not None:
-            request.headers["DPoP"] = self.prover.proof(
-                request.method or "", request.url or "", access_token=self.grant.access_token
+            request.headers = ProofHeaders(
+                request.headers,
+                self.prover,
+                self.grant.access_token,
+                request.method or "",
+                request.url or "",
+                nonce,
             )
+        elif isinstance(request.headers, ProofHeaders):
+            request.headers = request.headers.without_proof()
+        request.headers["Authorization"] = self._header
 
     def __repr__(self) -> str:
         return f"<{self.grant.token_type} token of {self.grant.issuer}>"

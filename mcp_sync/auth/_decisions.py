@@ -111,9 +111,10 @@ def decide(case: Case) -> Decision:
 
 
 def _about_token(case: Case) -> Decision:
-    if case.error == _NEEDS_NONCE and case.brings_nonce and NONCE not in case.tried:
-        return Step(NONCE)
     tried = list(case.tried)
+    if case.error == _NEEDS_NONCE and case.brings_nonce:
+        # Another token would not help, and a third nonce no more than the second.
+        return GiveUp(_wrong_nonce(case)) if tried[-1:] == [NONCE] else Step(NONCE)
     # Twice may others be faster; a third time would have no end.
     if case.is_newer_held and tried.count(RESEND) < max(2, _most(case)) and AUTHORIZE not in tried:
         return Step(RESEND)
@@ -185,6 +186,11 @@ def _refuses(case: Case) -> str:
     if wants_proof and case.held is not None and case.held.token_type == "Bearer":
         message += "; it takes only tokens that are bound to a key: give dpop=True"
     return message
+
+
+def _wrong_nonce(case: Case) -> AuthError:
+    server = public_url(case.server)
+    return AuthError(f"{server} refuses a proof with the nonce that it has just given", url=server)
 
 
 def _silent() -> str:

@@ -133,8 +133,8 @@ class Prover:
         Returns:
             Whether there was one.
         """
-        nonce = headers.get("dpop-nonce")
-        if nonce is None or not _NONCE.fullmatch(nonce):
+        nonce = nonce_in(headers)
+        if nonce is None:
             return False
         if len(self._nonces) >= _MOST_NONCES:
             self._nonces.clear()
@@ -147,6 +147,12 @@ class Prover:
 
     def __repr__(self) -> str:
         return f"<prover {self.thumbprint}>"
+
+
+def nonce_in(headers: Mapping[str, str]) -> Optional[str]:
+    """Return the nonce that a response brings, ``None`` if there is none, or none that can be sent."""
+    nonce = headers.get("dpop-nonce")
+    return nonce if nonce is not None and _NONCE.fullmatch(nonce) else None
 
 
 def target_of(url: str) -> str:

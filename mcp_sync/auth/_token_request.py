@@ -265,18 +265,20 @@ class _Request(NamedTuple):
 def _send(request: _Request, method: str) -> Conversation[Posted]:
     """Send it; once more if the server wants a nonce in the proof (RFC 9449, section 8)."""
     prover, url = request.prover, request.url
+    nonce = prover.nonce_for(url) if prover is not None else None
     retried = False
     while True:
         headers, form = _authenticated(request, method)
         if prover is not None:
-            headers["DPoP"] = prover.proof("POST", url, prover.nonce_for(url))
+            headers["DPoP"] = prover.proof("POST", url, nonce)
         answer = yield Fetch(request.purpose, url, "POST", headers, form=form)
         posted = Posted(answer, tuple(_secrets(request.client, headers, form)))
         if prover is None or not prover.note_nonce(url, answer.headers) or retried:
             return posted
         if posted.refusal.error != "use_dpop_nonce":
             return posted
-        retried = True
+        # That of this very answer: other threads get others meanwhile.
+        nonce, retried = answer.headers["dpop-nonce"], True
 
 
 def _authenticated(request: _Request, method: str) -> tuple[dict[str, str], dict[str, str]]:

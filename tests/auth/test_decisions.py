@@ -107,16 +107,16 @@ HELD = grant(refresh_token="r", requested="read", scope="read")
             Step(REFRESH),
         ),
         (
-            "the nonce did not help",
+            "another token needs a nonce as well",
             case(
                 used="t",
                 challenge=challenge("dpop", error="use_dpop_nonce"),
                 brings_nonce=True,
                 held=HELD,
                 can_refresh=True,
-                tried=[NONCE],
+                tried=[NONCE, REFRESH],
             ),
-            Step(REFRESH),
+            Step(NONCE),
         ),
         ("more is needed", case(403, used="t", held=HELD, challenge=WRITE), Step(STEP_UP, "read write")),
         (
@@ -166,6 +166,14 @@ def test_a_new_token_that_is_refused_ends_it_in_the_words_of_the_server(tried: l
     error = given_up(case(used="t", held=HELD, can_refresh=True, tried=tried, challenge=INVALID))
     assert str(error) == "https://h.example/mcp refuses a new token as well: invalid_token: no good"
     assert error.url == "https://h.example/mcp"
+
+
+def test_a_server_that_does_not_take_its_own_nonce_costs_no_token() -> None:
+    said = challenge("dpop", error="use_dpop_nonce")
+    refused = case(
+        used="t", challenge=said, brings_nonce=True, held=HELD, can_refresh=True, tried=[REFRESH, NONCE]
+    )
+    assert "refuses a proof with the nonce that it has just given" in str(given_up(refused))
 
 
 @pytest.mark.parametrize(
