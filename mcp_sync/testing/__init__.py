@@ -10,6 +10,7 @@ from ._faults import Fault, FaultPlan
 from ._rpc import RpcError
 from ._server import FakeServer
 from ._subscriptions import Listening
+from ._tasks import FakeTask
 
 if TYPE_CHECKING:
     from ._http import HTTPEndpoint, HTTPReply, HTTPRequest
@@ -19,6 +20,7 @@ __all__ = [
     "FakePrompt",
     "FakeResource",
     "FakeServer",
+    "FakeTask",
     "FakeTool",
     "Fault",
     "FaultPlan",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Callable, Optional, Union
+from dataclasses import dataclass, field, replace
+from typing import Any, Callable, Literal, Optional, Union
 
 from . import _functions
 from ._functions import Function
@@ -27,6 +27,8 @@ class FakeTool:
         input_schema: Default: derived from the signature.
         output_schema: The schema of the structured content, ``None`` for none.
         extra: Further members of the tool on the wire (``title``, ``annotations``, ``_meta``, ...).
+        task: ``True`` to run it as a task where the client can do with one, ``"required"`` to refuse all
+            other clients. It decides by itself when to go on: by events of the test, for example.
     """
 
     function: Function
@@ -35,25 +37,27 @@ class FakeTool:
     input_schema: Optional[JSON] = None
     output_schema: Optional[JSON] = None
     extra: Mapping[str, Any] = field(default_factory=dict)
+    task: Union[bool, Literal["required"]] = False
 
     def named(self, name: str) -> FakeTool:
         """Return this tool under a name, with everything filled in that can be derived."""
-        return FakeTool(
-            self.function,
-            self.name or name,
-            self.description or _functions.first_paragraph(self.function),
-            self.input_schema if self.input_schema is not None else _functions.input_schema(self.function),
-            self.output_schema,
-            self.extra,
+        schema = self.input_schema
+        return replace(
+            self,
+            name=self.name or name,
+            description=self.description or _functions.first_paragraph(self.function),
+            input_schema=schema if schema is not None else _functions.input_schema(self.function),
         )
 
-    def wire(self) -> JSON:
-        """Return the tool as ``tools/list`` shows it."""
+    def wire(self, task_support: Optional[str] = None) -> JSON:
+        """Return the tool as ``tools/list`` shows it, with what it says about tasks where that is asked."""
         shown: JSON = {"name": self.name, "inputSchema": self.input_schema}
         if self.description:
             shown["description"] = self.description
         if self.output_schema is not None:
             shown["outputSchema"] = self.output_schema
+        if task_support is not None:
+            shown["execution"] = {"taskSupport": task_support}
         return {**shown, **self.extra}
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from ._rpc import LOG_LEVELS, META_LOG_LEVEL, MISSING_CAPABILITY, Message, RpcError, notification
 
 if TYPE_CHECKING:
     from ._exchange import Exchange
+    from ._tasks import FakeTask
 
 # What the client must have declared to be asked with a method.
 _CAPABILITIES = {
@@ -49,7 +50,10 @@ class ToolContext:
         version: The protocol revision of the request.
         cancelled: Set when the client no longer wants an answer. A slow tool does well to wait with
             ``context.cancelled.wait(seconds)``.
+        task: The task that the function runs as, ``None`` where it runs within a request.
     """
+
+    task: Optional[FakeTask] = None
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
@@ -82,6 +86,26 @@ class ToolContext:
         if logger is not None:
             params["logger"] = logger
         self.notify("notifications/message", params)
+
+    def status(self, message: str) -> None:
+        """Say how the task is getting on; does nothing where the function does not run as a task."""
+
+    def start_task(self, function: Callable[[ToolContext], Any]) -> Message:
+        """Begin a task in the middle of a call, for example after the client has been asked something.
+
+        The tool has to return what this returns. The server has to offer tasks: by a tool with ``task=True``,
+        or by ``extensions={"io.modelcontextprotocol/tasks": {}}``. On revisions with a handshake the function
+        runs at once, and its result is that of the call.
+
+        Args:
+            function: What the task does; called with a context of its own, it returns what a tool returns.
+
+        Raises:
+            RpcError: The client has not declared that it knows tasks.
+        """
+        from ._task_methods import start_inside
+
+        return start_inside(self, self._exchange, function)
 
     def notify(self, method: str, params: Optional[Message] = None) -> None:
         """Send any notification that belongs to this request."""
@@ -141,6 +165,9 @@ class ToolContext:
         """
         for request in requests.values():
             self._check_capability(request)
+        return self._answers_to(requests)
+
+    def _answers_to(self, requests: Mapping[str, Message]) -> dict[str, Message]:
         if self._exchange.modern:
             answers = self._exchange.answers
             missing = {key: request for key, request in requests.items() if key not in answers}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, cast
 
-from . import _caching, _methods
+from . import _caching, _methods, _task_methods
 from ._context import ToolContext
 from ._functions import call_override
 from ._rpc import (
@@ -48,6 +48,11 @@ _METHODS = {
     "completion/complete": _Method(_methods.complete),
     "logging/setLevel": _Method(_methods.set_level, stateless=False),
     "subscriptions/listen": _Method(_methods.listen, handshake=False),
+    "tasks/get": _Method(_task_methods.get),
+    "tasks/update": _Method(_task_methods.update, handshake=False),
+    "tasks/cancel": _Method(_task_methods.cancel),
+    "tasks/result": _Method(_task_methods.result, stateless=False),
+    "tasks/list": _Method(_task_methods.list_tasks, stateless=False),
 }
 
 

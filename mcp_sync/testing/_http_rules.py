@@ -50,7 +50,14 @@ _STATUS = {
     UNSUPPORTED_VERSION: 400,
     METHOD_NOT_FOUND: 404,
 }
-_NAMES = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_NAMES = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    "tasks/get": "taskId",
+    "tasks/update": "taskId",
+    "tasks/cancel": "taskId",
+}
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Optional
 
-from . import _catalog, _functions, _results
-from ._context import ClientError, ToolContext
+from . import _catalog, _extensions, _functions, _pages, _results, _task_methods
+from ._context import ToolContext
 from ._rpc import (
     INVALID_PARAMS,
     LOG_LEVELS,
@@ -28,12 +28,12 @@ def initialize(exchange: Exchange) -> Message:
         data = {"supported": list(server.versions), "requested": str(requested)}
         raise RpcError(UNSUPPORTED_VERSION, f"This server speaks only {', '.join(server.versions)}", data)
     exchange.connection.begin(exchange.params.get("capabilities"))
-    known = requested in server.handshake_versions
+    version = str(requested) if requested in server.handshake_versions else server.handshake_versions[0]
     return _with_instructions(
         exchange,
         {
-            "protocolVersion": requested if known else server.handshake_versions[0],
-            "capabilities": server.capabilities,
+            "protocolVersion": version,
+            "capabilities": _extensions.capabilities(server, version, modern=False),
             "serverInfo": dict(server.server_info),
         },
     )
@@ -42,8 +42,10 @@ def initialize(exchange: Exchange) -> Message:
 def discover(exchange: Exchange) -> Message:
     """Name the revisions and capabilities."""
     server = exchange.connection.server
-    result = {"supportedVersions": list(server.modern_versions), "capabilities": server.capabilities}
-    return _with_instructions(exchange, result)
+    declared = _extensions.capabilities(server, exchange.version, modern=True)
+    return _with_instructions(
+        exchange, {"supportedVersions": list(server.modern_versions), "capabilities": declared}
+    )
 
 
 def _with_instructions(exchange: Exchange, result: Message) -> Message:
@@ -82,46 +84,31 @@ def unsubscribe(exchange: Exchange) -> Message:
 
 def list_tools(exchange: Exchange) -> Message:
     """List the tools."""
-    return _page(exchange, "tools", [tool.wire() for tool in exchange.connection.server.tools.values()])
+    tools = exchange.connection.server.tools.values()
+    shown = [tool.wire(_task_methods.task_support(exchange, tool)) for tool in tools]
+    return _pages.page(exchange, "tools", shown)
 
 
 def list_prompts(exchange: Exchange) -> Message:
     """List the prompts."""
-    return _page(
+    return _pages.page(
         exchange, "prompts", [prompt.wire() for prompt in exchange.connection.server.prompts.values()]
     )
 
 
 def list_resources(exchange: Exchange) -> Message:
     """List the resources."""
-    return _page(exchange, "resources", _resources(exchange, templates=False))
+    return _pages.page(exchange, "resources", _resources(exchange, templates=False))
 
 
 def list_templates(exchange: Exchange) -> Message:
     """List the templates of resources."""
-    return _page(exchange, "resourceTemplates", _resources(exchange, templates=True))
+    return _pages.page(exchange, "resourceTemplates", _resources(exchange, templates=True))
 
 
 def _resources(exchange: Exchange, *, templates: bool) -> list[Message]:
     resources = exchange.connection.server.resources
     return [item.wire(uri) for uri, item in resources.items() if _catalog.is_template(uri) is templates]
-
-
-def _page(exchange: Exchange, key: str, items: list[Message]) -> Message:
-    size = exchange.connection.server.page_size
-    start = _offset(exchange.params.get("cursor"), len(items))
-    if size is None or start + size >= len(items):
-        return {key: items[start:]}
-    return {key: items[start : start + size], "nextCursor": f"page-from-{start + size}"}
-
-
-def _offset(cursor: Any, count: int) -> int:
-    if cursor is None:
-        return 0
-    number = str(cursor).rpartition("page-from-")[2]
-    if not number.isdigit() or not 0 < int(number) < count:
-        raise RpcError(INVALID_PARAMS, f"Unknown cursor: {cursor!r}")
-    return int(number)
 
 
 # --- use -------------------------------------------------------------------------------------------------
@@ -137,15 +124,14 @@ def call_tool(exchange: Exchange) -> Message:
     fault = _functions.arguments_fault(tool.function, arguments)
     if fault is not None:
         return _results.tool_failure(f"Invalid arguments for {name}: {fault}")
+
+    def work(context: ToolContext) -> Message:
+        return _results.guarded(_functions.call, tool.function, context, arguments)
+
+    if _task_methods.is_due(exchange, tool):
+        return _task_methods.start(exchange, work)
     _check_state(exchange)
-    try:
-        return _results.tool_result(_functions.call(tool.function, ToolContext(exchange), arguments))
-    except ClientError as error:
-        return _results.tool_failure(str(error))
-    except RpcError:
-        raise
-    except Exception as error:
-        return _results.tool_failure(str(error) or type(error).__name__)
+    return work(ToolContext(exchange))
 
 
 def get_prompt(exchange: Exchange) -> Message:
@@ -207,4 +193,5 @@ def _check_state(exchange: Exchange) -> None:
 
 def listen(exchange: Exchange) -> Optional[Message]:
     """Send notifications until the client or the server ends it."""
+    _task_methods.require_known(exchange, exchange.params.get("notifications"))
     return exchange.connection.server.subscriptions.serve(exchange)

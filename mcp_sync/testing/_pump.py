@@ -17,8 +17,15 @@ if TYPE_CHECKING:
     from ._server import FakeServer
     from ._striking import MessageLine
 
-# Methods that run functions of the user. They get a thread each, so that a slow one holds nothing up.
-_SLOW = ("tools/call", "prompts/get", "resources/read", "completion/complete", "subscriptions/listen")
+# Methods that run functions of the user, or wait: each gets a thread, so that a slow one holds nothing up.
+_SLOW = (
+    "tools/call",
+    "prompts/get",
+    "resources/read",
+    "completion/complete",
+    "subscriptions/listen",
+    "tasks/result",
+)
 _GRACE = 1.0
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import Any, Optional
+from typing import Any, Callable, Optional
+
+from ._context import ClientError
+from ._rpc import RpcError
 
 _CONTENT_TYPES = ("text", "image", "audio", "resource", "resource_link")
 
@@ -17,12 +20,12 @@ def text_content(text: str) -> dict[str, Any]:
 def tool_result(value: Any) -> dict[str, Any]:
     """Make the result of ``tools/call`` from what a tool returned.
 
-    A result (a dict with ``content``) and content blocks (a dict with a known ``type``, or a list of
-    them) are taken as they are; any other dict becomes structured content and its JSON text; a string
-    becomes text; ``None`` becomes no content; everything else becomes its JSON text.
+    A result (a dict with ``content``, or one that begins a task) and content blocks (a dict with a known
+    ``type``, or a list of them) are taken as they are; any other dict becomes structured content and its
+    JSON text; a string becomes text; ``None`` becomes no content; everything else becomes its JSON text.
     """
     if isinstance(value, dict):
-        if isinstance(value.get("content"), list):
+        if isinstance(value.get("content"), list) or value.get("resultType") == "task":
             return dict(value)
         if value.get("type") in _CONTENT_TYPES:
             return {"content": [value]}
@@ -32,6 +35,18 @@ def tool_result(value: Any) -> dict[str, Any]:
     if value is None:
         return {"content": []}
     return {"content": [text_content(value if isinstance(value, str) else json.dumps(value))]}
+
+
+def guarded(function: Callable[..., Any], *args: Any) -> dict[str, Any]:
+    """Run a tool: whatever it raises becomes a result with ``isError``, except `RpcError`."""
+    try:
+        return tool_result(function(*args))
+    except ClientError as error:
+        return tool_failure(str(error))
+    except RpcError:
+        raise
+    except Exception as error:
+        return tool_failure(str(error) or type(error).__name__)
 
 
 def tool_failure(text: str) -> dict[str, Any]:

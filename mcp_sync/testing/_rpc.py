@@ -24,6 +24,7 @@ META_CAPABILITIES = f"{_PREFIX}clientCapabilities"
 META_LOG_LEVEL = f"{_PREFIX}logLevel"
 META_SERVER_INFO = f"{_PREFIX}serverInfo"
 META_SUBSCRIPTION = f"{_PREFIX}subscriptionId"
+META_RELATED_TASK = f"{_PREFIX}related-task"
 
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 

@@ -16,6 +16,7 @@ from ._revisions import is_modern, served_versions
 from ._rpc import Message, Send
 from ._serving import Serving
 from ._subscriptions import Subscriptions
+from ._tasks import Tasks
 
 Completer = Callable[[Message, Message, Message], Iterable[str]]
 
@@ -65,7 +66,10 @@ class FakeServer(Announcing, Serving):
             of the request, so that pages can differ. ``None`` leaves the hint out. May be set at any time.
             A function of a resource can return contents with hints of their own, too.
         cache_scope: ``"private"`` or ``"public"``, in the same forms.
-        answer_timeout: Seconds that a tool waits for an answer of the client (handshake era).
+        answer_timeout: Seconds that a tool waits for an answer of the client (handshake era, and tasks).
+        extensions: Settings of further extensions that the server declares, by their identifiers.
+        task_ttl_ms: How long tasks say that they are kept, ``None`` for ever.
+        poll_interval_ms: How often tasks say that clients should ask, ``None`` for nothing.
 
     Raises:
         TypeError: ``tools``, ``resources``, ``prompts`` or ``versions`` is of another kind.
@@ -87,6 +91,9 @@ class FakeServer(Announcing, Serving):
         ttl_ms: _caching.TTLs = 0,
         cache_scope: _caching.Scopes = "private",
         answer_timeout: float = 30.0,
+        extensions: Optional[Mapping[str, Message]] = None,
+        task_ttl_ms: Optional[int] = 3_600_000,
+        poll_interval_ms: Optional[int] = 10,
     ) -> None:
         self.versions = served_versions(versions)
         self.modern_versions = tuple(version for version in self.versions if is_modern(version))
@@ -103,7 +110,10 @@ class FakeServer(Announcing, Serving):
         self.answer_timeout = answer_timeout
         self.overrides: dict[str, Override] = {}
         self.subscriptions = Subscriptions()
-        self.tasks: dict[str, Any] = {}
+        self.extensions = dict(extensions or {})
+        self.task_ttl_ms = task_ttl_ms
+        self.poll_interval_ms = poll_interval_ms
+        self.tasks = Tasks()
         self.secret = os.urandom(32)
         self._capabilities = capabilities
         # Guards `_received` and `_connections`; who waits for messages waits on it.
@@ -113,8 +123,13 @@ class FakeServer(Announcing, Serving):
         self._own = self.connect()
 
     @property
+    def has_own_capabilities(self) -> bool:
+        """Whether what the server declares was given, and is not derived from what it has."""
+        return self._capabilities is not None
+
+    @property
     def capabilities(self) -> Message:
-        """What the server declares."""
+        """What the server declares, apart from extensions and tasks where these are derived."""
         if self._capabilities is not None:
             return self._capabilities
         found: Message = {"logging": {}}
@@ -193,7 +208,7 @@ class FakeServer(Announcing, Serving):
                 raise TimeoutError(f"{self.count(method)} messages of {method} have arrived, not {count}")
             return self.received(method)
 
-    # --- what it does ------------------------------------------------------------------------------------
+    # --- what it offers ------------------------------------------------------------------------------------
 
     def on(self, method: str, function: Function, *, raw: bool = False) -> None:
         """Answer a method differently, checks of version and ``_meta`` included.
@@ -206,6 +221,27 @@ class FakeServer(Announcing, Serving):
             raw: Leave the result as it is; otherwise what the revision asks of every result is added.
         """
         self.overrides[method] = Override(function, raw)
+
+    def tool(self, **details: Any) -> Callable[[Function], Function]:
+        """Decorate a function that is a tool.
+
+        ::
+
+            @server.tool(task=True)
+            def report(context, month: str) -> str:
+                context.status("collecting")
+                go_on.wait(10)  # an event of the test
+                return "done"
+
+        Args:
+            **details: Attributes of `FakeTool`.
+        """
+
+        def add(function: Function) -> Function:
+            self.add_tool(FakeTool(function, **details))
+            return function
+
+        return add
 
     def add_tool(self, tool: Union[Function, FakeTool], name: str = "") -> None:
         """Add a tool, or replace the one of that name."""
