@@ -61,7 +61,8 @@ def test_another_answer_is_an_http_error_with_its_body(status: int) -> None:
     assert isinstance(error, HTTPStatusError)
     assert (error.status, error.body_excerpt, error.retry_after) == (status, "no WebSockets here", 7)
     assert "set-cookie" not in error.headers
-    assert "WebSocket handshake" in str(error)
+    assert error.url == server.url
+    assert str(error).startswith(f"WebSocket handshake: {server.url} answered {status}: no WebSockets here")
 
 
 def test_a_401_hints_at_credentials() -> None:
@@ -287,6 +288,14 @@ def test_a_private_authority_is_trusted_where_it_is_named(
         text = "x" * 3_000_000
         assert client.call("echo", {"text": text}) == {"text": text}
         assert client.call("echo", {"a": 1}) == {"a": 1}
+
+
+def test_a_refusal_over_tls_names_the_url_as_it_was_given(authority: Any, bundle: str) -> None:
+    with at(lambda peer: peer.turn.reply(404), server_tls(authority, "localhost")) as server:
+        error = failure(server.url, verify=bundle)
+        assert isinstance(error, HTTPStatusError)
+        assert error.url == server.url
+        assert server.url.startswith("wss://") and server.url in str(error)
 
 
 def test_an_unknown_authority_is_refused(authority: Any) -> None:

@@ -14,7 +14,7 @@ from contextlib import closing
 from typing import Any
 
 from ..._protocol.urls import public_url
-from ...errors import CallTimeout, ConnectFailed, ConnectionLost, TransportError
+from ...errors import CallTimeout, ConnectFailed, ConnectionLost, HTTPStatusError, TransportError
 from .._http.channel import ResponseReader
 from .._http.endpoint import DirectSender
 from .._http.errors import translated
@@ -113,6 +113,16 @@ def _fault(error: Exception, exchange: Exchange, peer: str) -> Exception:
     fault = translated(error, exchange, _DOING, peer)
     if isinstance(fault, ConnectionLost):
         return ConnectFailed(str(fault))
+    if isinstance(fault, HTTPStatusError):
+        _show_as_given(fault)
     if isinstance(fault, (TransportError, CallTimeout)):
         fault.request_sent = False
     return fault
+
+
+def _show_as_given(fault: HTTPStatusError) -> None:
+    """Have a refusal name its URL with the scheme that users write, not with that of the request."""
+    sent = fault.url
+    fault.url = "ws" + sent[len("http") :]
+    text = str(fault).replace(f"{_DOING}: {sent}", f"{_DOING}: {fault.url}", 1)
+    fault.args = (text, *fault.args[1:])
