@@ -295,7 +295,8 @@ def test_a_refusal_over_tls_names_the_url_as_it_was_given(authority: Any, bundle
         error = failure(server.url, verify=bundle)
         assert isinstance(error, HTTPStatusError)
         assert error.url == server.url
-        assert server.url.startswith("wss://") and server.url in str(error)
+        assert server.url.startswith("wss://")
+        assert server.url in str(error)
 
 
 def test_an_unknown_authority_is_refused(authority: Any) -> None:
