@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Optional
 
 import requests
 from requests.cookies import extract_cookies_to_jar
@@ -33,10 +33,21 @@ def drain(response: requests.Response) -> None:
             body += chunk
             if len(body) > _DRAINED:
                 break
-    except requests.RequestException:
-        pass
+    except requests.RequestException as error:
+        _forget_frames(error)
     response._content = body  # For whoever looks into the history.
     response.close()
+
+
+def _forget_frames(error: Optional[BaseException]) -> None:
+    """Take from an error, and from those that it came from, the frames that they know.
+
+    Python's context managers may make a circle of an error and its own frames: until the garbage is collected,
+    that would keep alive whatever the callers have, the connection among it.
+    """
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
 
 
 def send_again(response: requests.Response, options: Mapping[str, Any]) -> requests.Response:
