@@ -15,15 +15,36 @@ from .._protocol.urls import is_loopback
 
 Address = Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
 
-# Carrier-grade NAT (RFC 6598) is neither private nor global.
-_SHARED = ipaddress.ip_network("100.64.0.0/10")
-# IPv6 addresses in whose end or middle there is one of IPv4 (RFC 6052, RFC 8215, RFC 3056, RFC 4291).
-_NAT64 = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("64:ff9b:1::/48"))
-_COMPATIBLE = ipaddress.ip_network("::/96")
-# Alibaba's and Oracle's metadata services are at addresses that look like any other.
-_METADATA = frozenset({"100.100.100.200", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254"})
+# What is not for everybody, whatever the version of Python says: shared (RFC 6598), for protocols (RFC 6890),
+# relays (RFC 7526), documentation (RFC 3849, RFC 9637). Teredo (RFC 4380) is among 2001::/23.
+_SPECIAL = tuple(
+    ipaddress.ip_network(text)
+    for text in (
+        "100.64.0.0/10",
+        "192.0.0.0/24",
+        "192.88.99.0/24",
+        "2001::/23",
+        "2001:db8::/32",
+        "3fff::/20",
+    )
+)
+# All other addresses of IPv6 are those of machines or of networks that are not the internet (RFC 4291, 2.4).
+_GLOBAL = ipaddress.ip_network("2000::/3")
+# Prefixes of IPv6 behind which there is an address of IPv4 (RFC 4291, RFC 2765, RFC 6052), and that of local
+# translators (RFC 8215), where it may be at two places.
+_WITH_IPV4 = tuple(map(ipaddress.ip_network, ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96")))
+_LOCAL_NAT64 = ipaddress.ip_network("64:ff9b:1::/48")
+_NO_HOST = ipaddress.ip_network("0.0.0.0/8")
+_ISATAP = (0x00005EFE, 0x02005EFE)  # RFC 5214, section 6.1
+# AWS, Google, Scaleway; Alibaba, Oracle and Azure, whose addresses look like any other.
+_METADATA = frozenset(
+    {"fd00:ec2::254", "fd20:ce::254", "fd00:42::42", "100.100.100.200", "192.0.0.192", "168.63.129.16"}
+)
 _METADATA_NAMES = frozenset({"metadata", "metadata.google.internal", "metadata.goog", "instance-data"})
-_PRIVATE_ENDINGS = (".internal", ".local", ".localdomain", ".lan", ".home.arpa", ".intranet", ".corp")
+_PRIVATE_ENDINGS = (
+    *(".internal", ".local", ".localdomain", ".lan", ".home", ".home.arpa", ".intranet", ".corp"),
+    *(".private", ".svc"),
+)
 
 
 class Guard:
@@ -59,18 +80,21 @@ class Guard:
         if (host.lower().rstrip("."), port) in self._trusted:
             return ""
         try:
-            found = _unwrapped(ipaddress.ip_address(address.partition("%")[0]))
+            found = _meant(ipaddress.ip_address(address.partition("%")[0]))
         except ValueError:
             return "it is no address"
+        return next(filter(None, map(self._objection_to, found)), "")
+
+    def _objection_to(self, found: Address) -> str:
         if str(found) in _METADATA or found.is_link_local:
             return "that is where metadata services are"
         if found.is_unspecified or found.is_multicast:
             return "that is no address of a server"
         if found.is_loopback:
             return "" if self._allow_loopback else "that is this machine"
-        if found.is_global and found not in _SHARED:
+        if _is_global(found) or self._allow_private:
             return ""
-        return "" if self._allow_private else "that is a private address"
+        return "that is a private address"
 
     def objection_to_name(self, host: str, port: Optional[int]) -> str:
         """Say why a host may not be asked, as far as its name tells: for those that a proxy resolves."""
@@ -103,14 +127,25 @@ def _is_literal(name: str) -> bool:
     return True
 
 
-def _unwrapped(address: Address) -> Address:
-    """Return the address of IPv4 that one of IPv6 stands for, or the address itself."""
+def _is_global(address: Address) -> bool:
+    if isinstance(address, ipaddress.IPv6Address) and address not in _GLOBAL:
+        return False
+    return address.is_global and not any(address in network for network in _SPECIAL)
+
+
+def _meant(address: Address) -> list[Address]:
+    """Return where packets for an address may arrive: at the one of IPv4 in it, or at both."""
     if isinstance(address, ipaddress.IPv4Address):
-        return address
-    if address.ipv4_mapped is not None:
-        return address.ipv4_mapped
+        return [address]
+    bits = int(address)
+    last = ipaddress.IPv4Address(bits & 0xFFFFFFFF)
     if address.sixtofour is not None:
-        return address.sixtofour
-    if any(address in network for network in _NAT64) or (address in _COMPATIBLE and int(address) > 1):
-        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-    return address
+        return [address.sixtofour]
+    if any(address in network for network in _WITH_IPV4) and bits > 1:
+        return [last]
+    if address.teredo is not None:
+        return [address, *address.teredo]
+    if address in _LOCAL_NAT64:
+        middle = ipaddress.IPv4Address((bits >> 64 & 0xFFFF) << 16 | bits >> 40 & 0xFFFF)
+        return [address, *(each for each in (last, middle) if each not in _NO_HOST)]
+    return [address, last] if bits >> 32 & 0xFFFFFFFF in _ISATAP else [address]

@@ -42,8 +42,8 @@ def drain(response: requests.Response) -> None:
 def _forget_frames(error: Optional[BaseException]) -> None:
     """Take from an error, and from those that it came from, the frames that they know.
 
-    Python's context managers may make a circle of an error and its own frames: until the garbage is collected,
-    that would keep alive whatever the callers have, the connection among it.
+    Python's context managers may make a circle of an error and its own frames: until the garbage is
+    collected, that would keep alive whatever the callers have, the connection among it.
     """
     while error is not None:
         error.__traceback__ = None

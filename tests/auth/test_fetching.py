@@ -141,23 +141,70 @@ PUBLIC = Guard("https://mcp.example/mcp")
         ("ff02::1", "no address"),
         ("240.0.0.1", "private"),
         ("what", "no address"),
+        # Addresses of IPv4 in those of IPv6: translated, local translators, 6to4, Teredo, ISATAP.
+        ("::ffff:0:127.0.0.1", "this machine"),
+        ("::ffff:0:10.1.2.3", "private"),
+        ("::ffff:0:a9fe:a9fe", "metadata"),
+        ("64:ff9b:1::a01:203", "private"),
+        ("64:ff9b:1:a01:2:300::", "private"),
+        ("2002:a9fe:a9fe::", "metadata"),
+        ("2002:7f00:1::", "this machine"),
+        ("2001:0:c0a8:101::f5ff:fffe", "private"),
+        ("2001:0:4136:e378:8000:63bf:3fff:fdd2", "private"),
+        ("2a00:1450:4001::5efe:a01:203", "private"),
+        ("2a00:1450:4001::200:5efe:a9fe:a9fe", "metadata"),
+        # Metadata services at addresses that look like any other.
+        ("168.63.129.16", "metadata"),
+        ("::ffff:168.63.129.16", "metadata"),
+        ("192.0.0.192", "metadata"),
+        ("fd20:ce::254", "metadata"),
+        ("fd00:42::42", "metadata"),
+        # What the versions of Python do not agree on, or do not know.
+        ("fec0::1", "private"),
+        ("5f00::1", "private"),
+        ("3fff::1", "private"),
+        ("100::1", "private"),
+        ("4000::1", "private"),
+        ("2001:db8::1", "private"),
+        ("2001:20::1", "private"),
+        ("192.0.0.8", "private"),
+        ("192.88.99.1", "private"),
+        ("198.51.100.1", "private"),
+        ("203.0.113.1", "private"),
+        ("255.255.255.255", "private"),
+        ("0.1.2.3", "private"),
     ],
 )
 def test_a_public_server_cannot_have_other_addresses_asked(address, why) -> None:
     assert why in PUBLIC.objection("as.example", 443, address)
 
 
-@pytest.mark.parametrize("address", ["93.184.215.14", "2606:2800:21f::1", "::ffff:93.184.215.14"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("93.184.215.14", "2606:2800:21f::1", "::ffff:93.184.215.14", "64:ff9b::5db8:d70e"),
+        *("2002:5db8:d70e::1", "2a00:1450:4001:830::200e", "2400:cb00:2048:1::c629:d7a2"),
+    ],
+)
 def test_public_addresses_may_be_asked(address) -> None:
     assert PUBLIC.objection("as.example", 443, address) == ""
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1", "10.1.2.3", "100.64.1.1", "fd12::1"])
+@pytest.mark.parametrize(
+    "address",
+    ["127.0.0.1", "10.1.2.3", "100.64.1.1", "fd12::1", "fec0::1", "64:ff9b:1::a01:203", "2002:a01:203::"],
+)
 def test_allow_private_lets_private_addresses_pass(address) -> None:
     assert Guard("https://mcp.example/", (), True).objection("as.example", 443, address) == ""
 
 
-@pytest.mark.parametrize("address", ["169.254.169.254", "100.100.100.200", "0.0.0.0", "fe80::1"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("169.254.169.254", "100.100.100.200", "0.0.0.0", "fe80::1", "168.63.129.16", "2002:a9fe:a9fe::"),
+        *("64:ff9b:1::a9fe:a9fe", "64:ff9b:1:a9fe:a9:fe00::", "2001:0:a9fe:a9fe::", "2001::5601:5601"),
+    ],
+)
 def test_nothing_lets_metadata_services_pass(address) -> None:
     assert Guard("https://mcp.example/", (), True).objection("as.example", 443, address)
 
@@ -191,6 +238,10 @@ def test_what_the_user_has_named_may_be_anywhere_at_its_port() -> None:
         "2130706433",
         "0x7f000001",
         "169.254.169.254",
+        "2002:a9fe:a9fe::",
+        "kubernetes.default.svc",
+        "router.home",
+        "vault.private",
     ],
 )
 def test_what_a_proxy_resolves_is_judged_by_its_name(host) -> None:
