@@ -51,6 +51,16 @@ class Announcing:
         """Tell that a resource has changed."""
         self.notify(_RESOURCE_UPDATED, {"uri": uri})
 
+    def complete_elicitation(self, elicitation_id: str = "elicitation-1") -> None:
+        """Note that a page has been visited, and tell the client that was asked for it"""
+        server = cast("FakeServer", self)
+        server.completed_elicitations.add(elicitation_id)
+        for connection in server.connections:
+            if elicitation_id in connection.elicitations:
+                connection.elicitations.discard(elicitation_id)
+                params = {"elicitationId": elicitation_id}
+                connection.tell(notification("notifications/elicitation/complete", params))
+
     # --- subscriptions/listen ----------------------------------------------------------------------------
 
     def listen_with(self, *plans: Listening) -> None:

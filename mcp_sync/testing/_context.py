@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
-from ._rpc import LOG_LEVELS, META_LOG_LEVEL, MISSING_CAPABILITY, Message, RpcError, notification
+from ._rpc import (
+    LOG_LEVELS,
+    META_LOG_LEVEL,
+    MISSING_CAPABILITY,
+    URL_ELICITATION_REQUIRED,
+    Message,
+    RpcError,
+    notification,
+)
 
 if TYPE_CHECKING:
     from ._exchange import Exchange
@@ -23,9 +31,10 @@ _CAPABILITIES = {
 class NeedsInput(BaseException):
     """Unwinds a tool that has to wait for an input round; not an error that a tool might catch."""
 
-    def __init__(self, requests: Mapping[str, Message]) -> None:
+    def __init__(self, requests: Mapping[str, Message], passed: Sequence[str] = ()) -> None:
         super().__init__()
         self.requests = requests
+        self.passed = passed
 
 
 class Abandoned(BaseException):
@@ -122,10 +131,44 @@ class ToolContext:
 
     def elicit_url(self, message: str, url: str, elicitation_id: Optional[str] = None) -> Message:
         """Ask the user to visit a page."""
-        params = {"mode": "url", "message": message, "url": url}
+        return self.ask("elicitation/create", self._visit(message, url, elicitation_id))
+
+    def require_url(self, message: str, url: str, elicitation_id: str = "elicitation-1") -> Message:
+        """Have the user visit a page before the call can go on.
+
+        On revisions with a handshake the call fails with error -32042, until the test says by
+        `FakeServer.complete_elicitation` that the page has been visited. On the others it is `elicit_url`.
+
+        Raises:
+            RpcError: The page is still to be visited, or the client never declared that it can be asked.
+        """
+        server = self._exchange.connection.server
+        if self._exchange.modern:
+            return self.elicit_url(message, url)
+        if elicitation_id in server.completed_elicitations:
+            return {"action": "accept"}
+        visit = self._visit(message, url, elicitation_id)
+        self._check_capability({"method": "elicitation/create", "params": visit})
+        raise RpcError(
+            URL_ELICITATION_REQUIRED, "This request requires more information", {"elicitations": [visit]}
+        )
+
+    def _visit(self, message: str, url: str, elicitation_id: Optional[str]) -> Message:
+        visit: Message = {"mode": "url", "message": message, "url": url}
         if not self._exchange.modern:
-            params["elicitationId"] = elicitation_id or "elicitation-1"
-        return self.ask("elicitation/create", params)
+            visit["elicitationId"] = elicitation_id or "elicitation-1"
+            self._exchange.connection.elicitations.add(visit["elicitationId"])
+        return visit
+
+    def come_again(self) -> None:
+        """End this round without a question: the client comes again at once, with the state.
+
+        Does nothing where the revision has no input rounds, and in a task.
+        """
+        self._asked += 1
+        key = f"round-{self._asked}"
+        if self._exchange.modern and self.task is None and key not in self._exchange.answers:
+            raise NeedsInput({}, [key])
 
     def sample(self, params: Message) -> Message:
         """Have the client's model write a message.
@@ -179,10 +222,18 @@ class ToolContext:
     def _check_capability(self, request: Message) -> None:
         name = _CAPABILITIES.get(request["method"])
         declared = self._exchange.capabilities
-        if name is None or isinstance(declared.get(name), dict):
+        if name is None or _is_declared(declared.get(name), request["params"].get("mode", "form")):
             return
+        needed: Message = {"url": {}} if request["params"].get("mode") == "url" else {}
         raise RpcError(
             MISSING_CAPABILITY if self._exchange.modern else -32600,
-            f"The client did not declare the capability {name}",
-            {"requiredCapabilities": {name: {}}},
+            f"The client did not declare the capability {name}{'.url' if needed else ''}",
+            {"requiredCapabilities": {name: needed}},
         )
+
+
+def _is_declared(settings: Any, mode: str) -> bool:
+    """Whether a capability is declared; one that names no mode stands for forms."""
+    if not isinstance(settings, dict):
+        return False
+    return mode in settings or (mode == "form" and "url" not in settings)

@@ -135,7 +135,7 @@ class Exchange:
         except RpcError as error:
             reply: Optional[Message] = self._error(error.code, error.message, error.data)
         except NeedsInput as need:
-            needed = _rounds.input_required(self, need.requests)
+            needed = _rounds.input_required(self, need)
             reply = self._result(_dispatch.completed(self, needed))
         except Abandoned:
             reply = None
@@ -165,6 +165,7 @@ class Connection:
         capabilities: What the client declared in the handshake.
         log_level: The least level of log messages that it wants.
         subscribed: The URIs whose updates it wants.
+        elicitations: The ids of the pages that it was asked to visit.
         send: Where messages go that belong to no request, ``None`` if there is no such way.
     """
 
@@ -174,6 +175,7 @@ class Connection:
         self.capabilities: Message = {}
         self.log_level = "debug"
         self.subscribed: set[str] = set()
+        self.elicitations: set[str] = set()
         self.send: Optional[Send] = None
         # Guards the two tables; nothing runs and nothing waits under it.
         self._lock = threading.Lock()

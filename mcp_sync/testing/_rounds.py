@@ -6,25 +6,26 @@ import base64
 import hashlib
 import hmac
 import json
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ._rpc import INVALID_PARAMS, Message, RpcError
 
 if TYPE_CHECKING:
+    from ._context import NeedsInput
     from ._exchange import Exchange
 
 _SIGNATURE_LENGTH = 64
 
 
-def input_required(exchange: Exchange, requests: Mapping[str, Message]) -> Message:
+def input_required(exchange: Exchange, need: NeedsInput) -> Message:
     """Build the result that asks for input, with all earlier answers in its state."""
-    state = {"for": _fingerprint(exchange), "answers": exchange.answers}
-    return {
-        "resultType": "input_required",
-        "inputRequests": dict(requests),
-        "requestState": _seal(exchange, state),
-    }
+    result: Message = {"resultType": "input_required"}
+    if need.requests:
+        result["inputRequests"] = dict(need.requests)
+    if exchange.connection.server.request_state or not need.requests:
+        known = {**exchange.answers, **{key: {} for key in need.passed}}
+        result["requestState"] = _seal(exchange, {"for": _fingerprint(exchange), "answers": known})
+    return result
 
 
 def answers(exchange: Exchange) -> dict[str, Message]:

@@ -67,6 +67,8 @@ class FakeServer(Announcing, Serving):
             A function of a resource can return contents with hints of their own, too.
         cache_scope: ``"private"`` or ``"public"``, in the same forms.
         answer_timeout: Seconds that a tool waits for an answer of the client (handshake era, and tasks).
+        request_state: Whether requests for input carry a state. Without, earlier answers are forgotten, so
+            that a tool gets no further than its first question.
         extensions: Settings of further extensions that the server declares, by their identifiers.
         task_ttl_ms: How long tasks say that they are kept, ``None`` for ever.
         poll_interval_ms: How often tasks say that clients should ask, ``None`` for nothing.
@@ -91,6 +93,7 @@ class FakeServer(Announcing, Serving):
         ttl_ms: _caching.TTLs = 0,
         cache_scope: _caching.Scopes = "private",
         answer_timeout: float = 30.0,
+        request_state: bool = True,
         extensions: Optional[Mapping[str, Message]] = None,
         task_ttl_ms: Optional[int] = 3_600_000,
         poll_interval_ms: Optional[int] = 10,
@@ -110,6 +113,8 @@ class FakeServer(Announcing, Serving):
         self.answer_timeout = answer_timeout
         self.overrides: dict[str, Override] = {}
         self.subscriptions = Subscriptions()
+        self.request_state = request_state
+        self.completed_elicitations: set[str] = set()
         self.extensions = dict(extensions or {})
         self.task_ttl_ms = task_ttl_ms
         self.poll_interval_ms = poll_interval_ms

@@ -14,7 +14,7 @@ from mcp_sync.testing import FakeServer
 
 SCHEMAS = Path(__file__).parent.parent / "schema"
 PREFIX = "io.modelcontextprotocol/"
-EVERYTHING = {"elicitation": {}, "sampling": {}, "roots": {}}
+EVERYTHING = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
 
 Message = dict[str, Any]
 
