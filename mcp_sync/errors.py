@@ -413,7 +413,10 @@ class AuthError(MCPError):
 
     Attributes:
         url: Who said so, without query; empty where nobody did.
+        transient: Whether trying again later may help, with nothing changed.
     """
+
+    transient: bool = False
 
     def __init__(self, message: str, *, url: str = "") -> None:
         super().__init__(message)

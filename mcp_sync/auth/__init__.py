@@ -20,8 +20,9 @@ How it is made, from above to below:
   user has; ``_sources``: where a token of the user comes from;
 - ``_hook``: the hook of requests that they share; ``_attempt``: what comes after a refusal; ``_decisions``:
   what to do about it (pure); ``_resending``, ``_proofs``: how a request is sent again;
-- ``_access``: one user's grant for one server (``_current``), and how it is replaced by one thread and one
-  process at a time; ``_login``: a login that is to be done; ``_status``: what is there;
+- ``_access``: what a request to one server needs, got by one thread (``_turn``) and one process at a time;
+  ``_grant_in_use``, ``_current``: the grant; ``_authority``: the authorization server; ``_login``: a login
+  that is to be done; ``_status``: what is there;
 - ``_interaction``, ``_callback_server``: how a person is asked;
 - ``_fetching``, ``_addresses``, ``_errand``: how authorization servers are asked, where they may be, how
   long it takes;
@@ -30,7 +31,8 @@ How it is made, from above to below:
   rest on;
 - ``_signing``, ``_dpop``: signatures; the libraries for them load with the first one;
 - ``_vault``, ``_records``, ``_reading``: what is kept, and how it is read; ``_store``, ``_file_store``,
-  ``_sqlite_store``, ``_keyring_store``: where; ``_locks``, ``_private_files``: what those rest on.
+  ``_sqlite_store``, ``_keyring_store``: where; ``_store_edge``: what becomes of their errors; ``_locks``,
+  ``_private_files``: what those rest on.
 
 Names load when they are used.
 """

@@ -67,6 +67,10 @@ class Attempt:
         timeout = options.get("timeout")
         exchange = timeout if hasattr(timeout, "deadline") else self._errand.exchange
         self._errand = Errand(exchange, options)
+        with self._errand.here():
+            return self._settled(response, options)
+
+    def _settled(self, response: requests.Response, options: Mapping[str, Any]) -> requests.Response:
         if response.request is self._prepared():
             self._tried, self._current = [], self._first
         sent, kept = response.request, None
@@ -135,7 +139,7 @@ class Attempt:
                 can_refresh=held is not None and held.grant.refresh_token is not None,
                 may_ask=self._may_ask(request.method),
                 brings_nonce="dpop-nonce" in response.headers,
-                asked=access.asked,
+                asked=access.in_use.asked,
             )
         )
 
@@ -196,8 +200,8 @@ class Attempt:
         return Step(AUTHORIZE)
 
     def _explained(self, error: AuthError) -> AuthError:
-        if self._access.why is not None:
-            error.__cause__ = self._access.why
+        if self._access.in_use.why is not None:
+            error.__cause__ = self._access.in_use.why
         return error
 
     def _schemes(self) -> tuple[str, str]:

@@ -53,6 +53,10 @@ class Current:
         """Whether the token has not expired, as far as that is known."""
         return self.grant.expires_at is None or now() < self.grant.expires_at
 
+    def is_newer_than(self, token: Optional[str]) -> bool:
+        """Whether it is valid, and another one than the token that does not do."""
+        return self.grant.access_token != token and self.is_valid
+
     def put_off_renewal(self) -> None:
         """Use the token for a while before another one is had: at most until it expires."""
         moment, expiry = now(), self.grant.expires_at or 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from .._concurrency.deadline import Deadline
 from ..errors import CallTimeout, ConnectionLost
 
 _SLICE = 0.05  # seconds between two looks at whether anybody still waits
+_here = threading.local()
 
 
 class Errand:
@@ -47,6 +49,16 @@ class Errand:
             yield
         finally:
             self.deadline.release()
+
+    @contextmanager
+    def here(self) -> Iterator[None]:
+        """Have it count for all that this thread waits for in the block: see `errand_here`."""
+        before = getattr(_here, "errand", None)
+        _here.errand = self
+        try:
+            yield
+        finally:
+            _here.errand = before
 
     def part(self, seconds: float) -> Errand:
         """Return an errand for the same request that may take less time: at most ``seconds`` from now."""
@@ -86,3 +98,11 @@ class Errand:
                 return
             bound = deadline.remaining()
             time.sleep(min(left, _SLICE if bound is None else min(_SLICE, bound)))
+
+
+def errand_here() -> Errand:
+    """Return the errand that this thread is on; one without bounds, if nobody has said.
+
+    The methods of a store know no deadline. So the stores of this package ask how long they may wait.
+    """
+    return getattr(_here, "errand", None) or Errand()

@@ -26,12 +26,13 @@ from ._errand import Errand
 from ._fetching import Fetcher
 from ._login import Login
 from ._registration import ClientIdentity
-from ._rules import scope_tokens
+from ._rules import resource_covers, scope_tokens
 from ._status import Status, status_of
 from ._store import MemoryStore, Store
-from ._vault import Vault
+from ._vault import Vault, server_name
 
 _LOGOUT_SECONDS = 5.0
+_MOST_URLS = 1000  # that are remembered
 
 
 class TokenAuth(AuthBase):
@@ -40,9 +41,12 @@ class TokenAuth(AuthBase):
     Works in ``Client(url, auth=...)``, whatever the transport, and with ``requests`` alone. Safe for any
     number of threads: whoever comes first gets the grant, the others take it.
 
-    One object serves one user (``principal``), and any number of MCP servers, of each origin one: the URL of
-    the first request to an origin says which. A token goes to the server that it is for, and to no other
-    origin, neither after a redirect nor later.
+    One object serves one user (``principal``), and any number of MCP servers. A grant belongs to the URL of
+    one of them (RFC 8707, RFC 9728), without its query. A `Client` presents that for the URL that it was
+    given, whatever path of the same origin its requests go to. With ``requests`` alone the URL of a request
+    says which it is: that of a known server, or one below it, or below the resource that its token is for
+    (the longest counts); any other is a server of its own. With ``server_url`` there is one only, for all
+    paths of its origin. A token goes to no other origin, neither after a redirect nor later.
 
     Args:
         identity: Who asks.
@@ -101,17 +105,19 @@ class TokenAuth(AuthBase):
         self.principal = principal
         self.dpop = dpop
         self.leeway = leeway or 0.0
-        self.vault = Vault(MemoryStore() if store is None else store)
+        kept = MemoryStore() if store is None else store
+        self.vault = Vault(kept, identity, self._registered_for, principal)
         self.fetcher = Fetcher(allow_private, verify, proxies, cert)
         self._allow_http = allow_http
-        # By origin. Whoever comes first puts an access in, in one step.
-        self._accesses: dict[Any, Access] = {}
-        # The same by the URLs of requests, so that no URL has to be taken apart twice.
+        # By the names of the servers. Whoever comes first puts an access in, in one step.
+        self._accesses: dict[str, Access] = {}
+        # The same by the URLs of clients and of requests, so that no URL has to be taken apart twice.
+        self._by_server: dict[str, Access] = {}
         self._by_url: dict[str, Access] = {}
         self._only: Optional[Access] = None
         if server_url is not None:
             check_url(server_url, ("http", "https", "ws", "wss"))
-            self._only = self._access_to(_http_url(server_url))
+            self._only = self._access_to(_as_sent(server_url))
 
     # --- what the ways to a grant differ in ----------------------------------------------------------------
 
@@ -141,17 +147,29 @@ class TokenAuth(AuthBase):
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         """Put the token on a request of `requests`."""
-        return self._prepare(request, None)
-
-    def _bound_to(self, exchange: Any) -> Any:
-        """Return what does the same for one exchange, whose deadline counts for all that has to be done."""
-        return lambda request: self._prepare(request, exchange)
-
-    def _prepare(self, request: requests.PreparedRequest, exchange: Any) -> requests.PreparedRequest:
         url = request.url or ""
-        access = self._by_url.get(url)
-        if access is None:
-            access = self._access_for(url)
+        return self._prepare(request, self._by_url.get(url) or self._access_for(url), None)
+
+    def _bound_to(self, exchange: Any, server: str) -> Any:
+        """Return what does the same for one exchange, whose deadline counts for all that has to be done.
+
+        Args:
+            exchange: The exchange.
+            server: The URL of the MCP server, wherever its requests go to within its origin.
+        """
+        access = self._by_server.get(server) or self._access_of(server)
+
+        def prepare(request: requests.PreparedRequest) -> requests.PreparedRequest:
+            url = request.url or ""
+            if url != server and origin(url) != access.origin:
+                raise UsageError(f"the token for {access.server_name} must not go to {public_url(url)}")
+            return self._prepare(request, access, exchange)
+
+        return prepare
+
+    def _prepare(
+        self, request: requests.PreparedRequest, access: Access, exchange: Any
+    ) -> requests.PreparedRequest:
         errand = Errand(exchange)
         current = access.ready(errand)
         if current is not None:
@@ -160,25 +178,59 @@ class TokenAuth(AuthBase):
         return request
 
     def _access_for(self, url: str) -> Access:
-        """Return the access for a request, by the origin of its URL.
+        """Return the access for a request, by its URL.
 
         Raises:
             UsageError: The token may not go there.
         """
+        self._check_target(url)
+        if self._only is not None and self._only.origin != origin(url):
+            raise UsageError(f"this {type(self).__name__} is for {self._only.server_name} alone")
+        access = self._only or self._access_above(url) or self._access_to(url)
+        if len(self._by_url) < _MOST_URLS:
+            self._by_url[url] = access
+        return access
+
+    def _access_of(self, server: str) -> Access:
+        """Return the access to the MCP server with a certain URL.
+
+        Raises:
+            UsageError: The token may not go there.
+        """
+        url = _as_sent(server)
+        self._check_target(url)
+        if self._only is not None and not resource_covers(server_name(self._only.server), url):
+            raise UsageError(f"this {type(self).__name__} is for {self._only.server_name} alone")
+        access = self._only or self._access_to(url)
+        if len(self._by_server) < _MOST_URLS:
+            self._by_server[server] = access
+        return access
+
+    def _check_target(self, url: str) -> None:
         parts = urlsplit(url)
         if parts.scheme.lower() != "https" and not (self._allow_http or is_loopback(parts.hostname)):
             raise UsageError(
                 f"the token would go to {public_url(url)} in clear: use https, or allow_http=True if you must"
             )
-        if self._only is not None and self._only.origin != origin(url):
-            raise UsageError(f"this {type(self).__name__} is for {self._only.server_name} alone")
-        access = self._access_to(url)
-        if len(self._by_url) < 1000:
-            self._by_url[url] = access
-        return access
+
+    def _access_above(self, url: str) -> Optional[Access]:
+        """Return the access to the known server that a request is for, ``None`` if it is for none."""
+        found = [
+            (len(place), access)
+            for access in list(self._accesses.values())
+            for place in access.places
+            if resource_covers(place, url)
+        ]
+        return max(found, key=lambda each: each[0])[1] if found else None
 
     def _access_to(self, url: str) -> Access:
-        return self._accesses.get(origin(url)) or self._accesses.setdefault(origin(url), Access(self, url))
+        name = server_name(url)
+        access = self._accesses.get(name)
+        if access is None:
+            access = self._accesses.setdefault(name, Access(self, url))
+            # It may be nearer to some URLs than those that were known before.
+            self._by_url = {}
+        return access
 
     def _access_named(self, server_url: Optional[str]) -> Access:
         """Return the access that a user means.
@@ -188,7 +240,7 @@ class TokenAuth(AuthBase):
         """
         if server_url is not None:
             check_url(server_url, ("http", "https", "ws", "wss"))
-            return self._access_for(_http_url(server_url))
+            return self._access_of(server_url)
         known = list(self._accesses.values())
         if self._only is None and len(known) != 1:
             raise UsageError("give server_url=, the URL of the MCP server")
@@ -207,7 +259,7 @@ class TokenAuth(AuthBase):
         """
         access = self._access_named(server_url)
         current = access.read()
-        return status_of(access.vault.found(access.server), current.grant if current is not None else None)
+        return status_of(access.authority.known(), current.grant if current is not None else None)
 
     def logout(self, server_url: Optional[str] = None) -> bool:
         """Have the tokens for a server revoked (RFC 7009), and forget them in any case.
@@ -230,7 +282,16 @@ class TokenAuth(AuthBase):
         return f"<{type(self).__name__}{whose}>"
 
 
-def _http_url(url: str) -> str:
-    """Return the URL under which a server is reached at first: WebSocket begins with HTTP."""
+def _as_sent(url: str) -> str:
+    """Return the URL of a server as its requests have it: WebSocket begins with HTTP, too.
+
+    Raises:
+        UsageError: Nothing can be sent there.
+    """
     scheme, _, rest = url.partition("://")
-    return {"ws": "http", "wss": "https"}.get(scheme.lower(), scheme) + "://" + rest
+    request = requests.PreparedRequest()
+    try:
+        request.prepare_url({"ws": "http", "wss": "https"}.get(scheme.lower(), scheme) + "://" + rest, None)
+    except (requests.RequestException, UnicodeError) as error:
+        raise UsageError(f"the URL {public_url(url)!r} cannot be used") from error
+    return request.url or url

@@ -17,7 +17,9 @@ from weakref import WeakValueDictionary
 
 from .._concurrency import fork
 from .._concurrency.deadline import Deadline
+from .._concurrency.locks import take
 from ..errors import AuthError, CallTimeout
+from ._errand import errand_here
 from ._private_files import make_folder
 from ._records import Key
 
@@ -29,6 +31,7 @@ else:
 # How long the first look at a lock file of another process has to wait, and the later ones, in seconds.
 _FIRST_LOOK = 0.002
 _LAST_LOOK = 0.05
+_WAITING = "the wait for the lock of the token store"
 
 
 class ThreadLocks:
@@ -54,21 +57,23 @@ class ThreadLocks:
         """Hold the lock of a name. Not re-entrant.
 
         Raises:
-            CallTimeout: Another thread held it until the deadline.
+            CallTimeout: Another thread held it until the deadline, or that of the errand of this thread.
+            ConnectionLost: The errand was given up.
         """
         with self._guard:
             lock = self._locks.get(name)
             if lock is None:
                 lock = self._locks[name] = _Lock()
-        left = deadline.remaining()
-        held = False
+        got: list[bool] = []
+        pause = 0.0
         try:
-            held = lock.inner.acquire(timeout=-1 if left is None else min(left, threading.TIMEOUT_MAX))
-            if not held:
-                raise _too_late(deadline)
+            while not take(lock.inner, pause, got):
+                got.clear()
+                left = _still_waiting(deadline)
+                pause = _LAST_LOOK if left is None else min(left, _LAST_LOOK)
             yield
         finally:
-            if held:
+            if got and got[0]:
                 lock.inner.release()
 
 
@@ -79,9 +84,20 @@ class _Lock:
         self.inner = threading.Lock()
 
 
-def _too_late(deadline: Deadline) -> CallTimeout:
-    what = "somebody else held the lock of the token store for too long"
-    return CallTimeout(what, timeout=deadline.reached)
+def _still_waiting(deadline: Deadline) -> Optional[float]:
+    """Return how many seconds a lock may still be waited for, ``None`` for any number.
+
+    Raises:
+        CallTimeout: None are left.
+        ConnectionLost: Nobody waits any more.
+    """
+    errand = errand_here()
+    errand.check(errand.deadline, _WAITING)
+    left = deadline.remaining()
+    if left == 0.0:
+        what = "somebody else held the lock of the token store for too long"
+        raise CallTimeout(what, timeout=deadline.reached, request_sent=False)
+    return left
 
 
 class FolderLocks:
@@ -100,12 +116,15 @@ class FolderLocks:
 
         Args:
             name: The name of the lock.
-            patience: How many seconds to wait for the others.
+            patience: How many seconds to wait for the others; the errand of this thread may have fewer.
 
         Raises:
             AuthError: The file cannot be made, or others have held the lock all the time.
+            CallTimeout: The errand has no time left.
+            ConnectionLost: The errand was given up.
         """
-        deadline = Deadline(patience)
+        errand = errand_here()
+        deadline = errand.within(patience)
         try:
             with ExitStack() as turn:
                 # Whoever has written and at once writes again has to join those who wait for their turn: the
@@ -114,6 +133,8 @@ class FolderLocks:
                     turn.enter_context(self.hold(name, deadline))
                 yield
         except CallTimeout as error:
+            if errand.deadline.expired:
+                raise
             what = "somebody else keeps the token store from being written"
             raise AuthError(f"{what}: {self.folder}") from error
 
@@ -123,7 +144,8 @@ class FolderLocks:
 
         Raises:
             AuthError: The folder or the file cannot be made.
-            CallTimeout: Somebody else held it until the deadline.
+            CallTimeout: Somebody else held it until the deadline, or that of the errand of this thread.
+            ConnectionLost: The errand was given up.
         """
         make_folder(self.folder)
         path = os.path.join(os.path.realpath(self.folder), name)
@@ -133,9 +155,7 @@ class FolderLocks:
             try:
                 pause = _FIRST_LOOK
                 while not held.taken():
-                    left = deadline.remaining()
-                    if left == 0.0:
-                        raise _too_late(deadline)
+                    left = _still_waiting(deadline)
                     time.sleep(min(pause * random.uniform(0.5, 1.0), _LAST_LOOK if left is None else left))
                     pause = min(pause * 2, _LAST_LOOK)
                 yield

@@ -24,42 +24,45 @@ class Login:
     Attributes:
         access: For which server.
         errand: What it is for.
+        found: Who authorizes for the server.
         challenge: What the MCP server has said.
         scope: What to ask for, if that is settled.
-        held: The grant that does not do, if there is one.
         used: The token that does not do.
+        held: The grant that does not do, if there is one.
     """
 
     def __init__(
         self,
         access: Access,
         errand: Errand,
+        found: ServerRecord,
         challenge: Optional[Challenge],
         scope: Optional[str],
-        held: Optional[Grant],
         used: Optional[str],
     ) -> None:
         self.access = access
         self.errand = errand
+        self.found = found
         self.challenge = challenge
         self.scope = scope
-        self.held = held
         self.used = used
+        current = access.read()
+        self.held: Optional[Grant] = current.grant if current is not None else None
 
-    def scope_at(self, found: ServerRecord, wanted: tuple[str, ...]) -> Optional[str]:
+    def scope_for(self, wanted: tuple[str, ...]) -> Optional[str]:
         """Return what to ask for: what was agreed on before does not get lost."""
         if self.scope is not None:
             return self.scope
         before = self.held.requested if self.held is not None else None
-        return scope_union(before, first_scope(self.challenge, found, wanted))
+        return scope_union(before, first_scope(self.challenge, self.found, wanted))
 
     def others(self) -> Optional[Current]:
         """Return the grant that somebody else has got meanwhile, ``None`` if nobody has."""
-        held = self.access.read()
-        if held is None or not held.is_valid or held.grant.access_token == self.used:
+        current = self.access.read()
+        if current is None or not current.is_newer_than(self.used):
             return None
         before = self.held.access_token if self.held is not None else None
-        return held if held.grant.access_token != before else None
+        return current if current.grant.access_token != before else None
 
 
 def is_for(grant: Grant, scope: Optional[str]) -> bool:

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Optional, Union
 
 from ..errors import TokenRequestFailed, UsageError
-from ._access import CONVERSATION_SECONDS
 from ._answers import is_text
+from ._authority import CONVERSATION_SECONDS
 from ._current import Current
 from ._dpop import Prover
 from ._hook import TokenAuth
@@ -43,18 +43,18 @@ class Machine(TokenAuth):
     def _log_in(self, login: Login) -> Current:
         """See `TokenAuth._log_in`."""
         access, errand = login.access, login.errand
-        found = access.find(errand, login.challenge)
-        scope = login.scope_at(found, self.scopes)
+        found = login.found
+        scope = login.scope_for(self.scopes)
         prover = access.new_prover(login.held)
-        known = access.known_client(found.issuer)
-        client = access.run(self._identify(found, known, time.time(), scope), errand)
+        known = access.authority.known_client(found.issuer)
+        client = access.authority.run(self._identify(found, known, time.time(), scope), errand)
         try:
             grant = self._grant(login, found, client, scope, prover)
         except TokenRequestFailed as error:
             if not invalid_registration(client, error):
                 raise
-            access.forget_client(client)
-            client = access.run(self._identify(found, None, time.time(), scope), errand)
+            access.authority.forget_client(client)
+            client = access.authority.run(self._identify(found, None, time.time(), scope), errand)
             grant = self._grant(login, found, client, scope, prover)
         return access.keep_login(found, client, grant)
 
@@ -67,7 +67,7 @@ class Machine(TokenAuth):
         prover: Optional[Prover],
     ) -> Grant:
         conversation = self._acquire(found, client, scope, time.time(), prover)
-        grant: Grant = login.access.run(conversation, login.errand, self._longest)
+        grant: Grant = login.access.authority.run(conversation, login.errand, self._longest)
         return grant
 
     def _identify(

@@ -28,7 +28,7 @@ from ._machine import credentials
 from ._reading import read_record
 from ._records import ClientRecord, Grant, Pending, ServerRecord
 from ._registration import ClientIdentity, Secret, identify
-from ._rules import check_redirect_uri, scope_tokens, scope_union, with_offline_access
+from ._rules import check_redirect_uri, scope_union, with_offline_access
 from ._store import Store
 
 _LOOPBACK = "http://127.0.0.1/callback"
@@ -75,8 +75,8 @@ class OAuth(TokenAuth):
     ``client_metadata_url`` where the server takes it, else it registers by itself), and the scopes. See the
     authorization pages of the specification.
 
-    One object serves one user (``principal``), any number of threads, and any number of MCP servers, of each
-    origin one.
+    One object serves one user (``principal``), any number of threads, and any number of MCP servers. Each has
+    a grant of its own, by its URL: see `TokenAuth`.
 
     Args:
         client_id: The name of the client, where it was registered by hand.
@@ -192,19 +192,19 @@ class OAuth(TokenAuth):
     def _log_in(self, login: Login) -> Current:
         """See `TokenAuth._log_in`."""
         access = login.access
-        found = access.find(login.errand, login.challenge)
-        scope = with_offline_access(login.scope_at(found, self.scopes), found)
+        found = login.found
+        scope = with_offline_access(login.scope_for(self.scopes), found)
         if self._interaction is None:
             self._send_away(login, found, scope)
         try:
-            return self._ask(login, found, scope, access.known_client(found.issuer))
+            return self._ask(login, found, scope, access.authority.known_client(found.issuer))
         except _OthersWere as news:
             return news.current
         except TokenRequestFailed as error:
-            known = access.known_client(found.issuer)
+            known = access.authority.known_client(found.issuer)
             if known is None or not invalid_registration(known, error):
                 raise
-            access.forget_client(known)
+            access.authority.forget_client(known)
         # The authorization server has forgotten the client.
         return self._ask(login, found, scope, None)
 
@@ -270,7 +270,7 @@ class OAuth(TokenAuth):
             prover=prover,
             dpop_key=prover.key if prover is not None else None,
         )
-        grant = access.run(conversation, errand)
+        grant = access.authority.run(conversation, errand)
         found, client = read_record(ServerRecord, pending.found), read_record(ClientRecord, pending.client)
         return access.keep_login(found, client, grant)
 
@@ -283,12 +283,12 @@ class OAuth(TokenAuth):
         redirect_uri: str,
         scope: Optional[str],
     ) -> ClientRecord:
-        client: ClientRecord = access.run(
+        client: ClientRecord = access.authority.run(
             identify(found, self.identity, known, redirect_uri, time.time(), scope=scope), errand
         )
         if known is None:
             # One that is known may be needed still: the new one is kept together with its own grant.
-            access.keep_client(client)
+            access.authority.keep_client(client)
         return client
 
     # --- in two steps ------------------------------------------------------------------------------------
@@ -327,18 +327,15 @@ class OAuth(TokenAuth):
         check_redirect_uri(uri)
         access = self._access_named(server_url)
         errand = Errand()
-        found = access.find(errand, None)
-        current = access.read()
-        held = current.grant if current is not None else None
-        login = Login(access, errand, None, None, held, None)
-        wanted = self.scopes if scopes is None else tuple(scope_tokens(*scopes))
-        scope = login.scope_at(found, wanted) if scopes is None else scope_union(*wanted)
+        found = access.authority.find(errand, None)
+        login = Login(access, errand, found, None, None, None)
+        scope = login.scope_for(self.scopes) if scopes is None else scope_union(*scopes)
         return self._begin_at(access, errand, found, uri, with_offline_access(scope, found))
 
     def _begin_at(
         self, access: Access, errand: Errand, found: ServerRecord, redirect_uri: str, scope: Optional[str]
     ) -> Flow:
-        known = access.known_client(found.issuer)
+        known = access.authority.known_client(found.issuer)
         client = self._identify(access, errand, found, known, redirect_uri, scope)
         pending = _begin(access, found, client, redirect_uri, scope)
         access.vault.keep_pending(pending)
@@ -392,7 +389,7 @@ class OAuth(TokenAuth):
             if error.transient:
                 self.vault.give_back_pending(known)
             elif invalid_registration(client, error):
-                access.forget_client(client)
+                access.authority.forget_client(client)
             raise
 
     def _waiting(self, state: str, given: Union[Pending, Mapping[str, Any], None]) -> Pending:
@@ -420,7 +417,7 @@ class OAuth(TokenAuth):
         Args:
             server_url: The MCP server; may be left out where there is only one.
         """
-        self._access_named(server_url).forget_client(None)
+        self._access_named(server_url).authority.forget_client(None)
 
 
 def _begin(

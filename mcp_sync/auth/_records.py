@@ -138,13 +138,16 @@ class Key(NamedTuple):
 
     Attributes:
         kind: ``"server"``, ``"client"``, ``"grant"`` or ``"pending"``.
-        issuer: The authorization server; empty for ``server`` and ``pending``.
-        resource: The MCP server (``server``: its URL; ``grant``: the ``resource``), or what tells the
-            registrations of one client apart (``client``), or the state (``pending``).
-        principal: The user; empty for the only one there is.
+        issuer: The authorization server (``client``, ``grant``); the only one that may be asked (``server``),
+            empty where the user has named none.
+        resource: The MCP server (``server``: its URL; ``grant``: the ``resource``), or the state
+            (``pending``).
+        principal: The user; empty for the only one there is, and for what all of them share.
+        client: Which application: a digest of what it says about itself.
     """
 
     kind: str
     issuer: str = ""
     resource: str = ""
     principal: str = ""
+    client: str = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import Any, Callable, Optional, TypeVar, Union
@@ -13,6 +13,7 @@ from typing import Any, Callable, Optional, TypeVar, Union
 from .._concurrency import fork
 from .._concurrency.deadline import Deadline
 from ..errors import AuthError, UsageError
+from ._errand import errand_here
 from ._locks import FolderLocks, file_name
 from ._private_files import check_file, make_file
 from ._records import Key
@@ -20,15 +21,18 @@ from ._store import Stored, new_version
 
 T = TypeVar("T")
 
-# How long one look or change waits for those of others, in seconds; each takes milliseconds.
+# How long one look or change waits for those of others, in seconds, and how long in one go; each takes
+# milliseconds.
 _PATIENCE = 10.0
+_SLICE = 0.05
 _TABLE = """
-CREATE TABLE IF NOT EXISTS mcp_sync_records (
-    kind TEXT, issuer TEXT, resource TEXT, principal TEXT, version TEXT NOT NULL, value TEXT NOT NULL,
-    PRIMARY KEY (kind, issuer, resource, principal)
+CREATE TABLE IF NOT EXISTS mcp_sync_store (
+    kind TEXT, issuer TEXT, resource TEXT, principal TEXT, client TEXT,
+    version TEXT NOT NULL, value TEXT NOT NULL,
+    PRIMARY KEY (kind, issuer, resource, principal, client)
 ) WITHOUT ROWID
 """
-_WHERE = "WHERE kind = ? AND issuer = ? AND resource = ? AND principal = ?"
+_WHERE = "WHERE kind = ? AND issuer = ? AND resource = ? AND principal = ? AND client = ?"
 
 
 class SQLiteStore:
@@ -77,52 +81,84 @@ class SQLiteStore:
         """See `Store.lock`."""
         return self._locks.hold(f"{file_name(key)}.lock", deadline)
 
-    def _connected(self, use: Callable[[sqlite3.Connection], T]) -> T:
+    def _connected(self, use: Callable[[_Database], T]) -> T:
         try:
             # A child that is forked in the middle of it would inherit locks inside the library.
-            with fork.hold_off(), closing(_connect(self._path)) as database:
+            with fork.hold_off(), closing(_Database(self._path)) as database:
                 return use(database)
         except sqlite3.Error as error:
             raise AuthError(f"the token store cannot be used: {error}: {self._path}") from error
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    # With its journal as it is, by default not the write-ahead log. With that readers never wait for writers;
-    # but on a full disk or in a read-only folder nothing can be read, and over a network nothing works.
-    database = sqlite3.connect(str(path), timeout=_PATIENCE, isolation_level=None)
-    database.execute("PRAGMA secure_delete = ON")
-    return database
+class _Database:
+    """A connection that waits for those of others, as long as somebody waits for it."""
+
+    def __init__(self, path: Path) -> None:
+        self._errand = errand_here()
+        self._deadline = self._errand.within(_PATIENCE)
+        # With its journal as it is, by default not the write-ahead log. With that readers never wait for
+        # writers; but on a full disk or in a read-only folder nothing can be read, and over a network nothing
+        # works.
+        self._connection = sqlite3.connect(str(path), timeout=_SLICE, isolation_level=None)
+        try:
+            self.run("PRAGMA secure_delete = ON")
+        except BaseException:
+            self.close()
+            raise
+
+    def run(self, statement: str, values: Sequence[str] = ()) -> sqlite3.Cursor:
+        """Execute a statement.
+
+        Raises:
+            sqlite3.Error: It cannot be executed, or others keep the database locked.
+            CallTimeout, ConnectionLost: Nobody waits for it any more.
+        """
+        while True:
+            try:
+                return self._connection.execute(statement, values)
+            except sqlite3.OperationalError as error:
+                if not str(error).startswith("database is locked"):
+                    raise
+                self._errand.check(self._errand.deadline, "the wait for the database of the token store")
+                if self._deadline.expired:
+                    raise
+
+    def roll_back(self) -> None:
+        """End a transaction, unless it has ended."""
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+
+    def close(self) -> None:
+        """End it."""
+        self._connection.close()
 
 
-def _row(database: sqlite3.Connection, key: Key) -> Any:
+def _row(database: _Database, key: Key) -> Any:
     try:
-        return database.execute(
-            f"SELECT value, version FROM mcp_sync_records {_WHERE}", _texts(key)
-        ).fetchone()
+        return database.run(f"SELECT value, version FROM mcp_sync_store {_WHERE}", _texts(key)).fetchone()
     except sqlite3.OperationalError as error:
         if "no such table" in str(error):
             return None
         raise
 
 
-def _exchange(database: sqlite3.Connection, key: Key, text: Optional[str], expected: Optional[str]) -> bool:
+def _exchange(database: _Database, key: Key, text: Optional[str], expected: Optional[str]) -> bool:
     """Replace a record, unless it has another version than is expected. Ends its transaction in any case."""
-    database.execute("BEGIN IMMEDIATE")
+    database.run("BEGIN IMMEDIATE")
     try:
-        database.execute(_TABLE)
+        database.run(_TABLE)
         row = _row(database, key)
         if (row[1] if row is not None else None) != expected:
             return False
         if text is None:
-            database.execute(f"DELETE FROM mcp_sync_records {_WHERE}", _texts(key))
+            database.run(f"DELETE FROM mcp_sync_store {_WHERE}", _texts(key))
         else:
             row = (*_texts(key), new_version(), text)
-            database.execute("REPLACE INTO mcp_sync_records VALUES (?, ?, ?, ?, ?, ?)", row)
-        database.execute("COMMIT")
+            database.run("REPLACE INTO mcp_sync_store VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        database.run("COMMIT")
         return True
     finally:
-        if database.in_transaction:
-            database.execute("ROLLBACK")
+        database.roll_back()
 
 
 def _texts(key: Key) -> list[str]:

@@ -8,12 +8,14 @@ import logging
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, TypeVar
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from .._protocol.urls import is_loopback
 from ._reading import read_record
 from ._records import ClientRecord, Grant, Key, Pending, Record, ServerRecord
+from ._rules import canonical_resource
 from ._store import Store, Stored
+from ._store_edge import StoreEdge
 
 if TYPE_CHECKING:
     from ._registration import ClientIdentity
@@ -36,68 +38,77 @@ class Held(NamedTuple):
 
 
 class Vault:
-    """Typed access to a store. Safe for any number of threads; keeps nothing itself.
+    """Typed access to a store, for one user of one application. Safe for any number of threads.
+
+    What users share is how the application is known to an authorization server. Which authorization server
+    they have chosen, and what they were granted there, is theirs: it is kept apart by principal, by
+    application, and by the issuer that the user has set.
 
     A record that cannot be understood counts as absent, with a warning, and may be replaced; what a newer
     release has added to one is left out.
 
     Args:
         store: Where the records are.
+        identity: The application.
+        redirect_uri: The redirect URI that it registers with, as long as that tells it from others.
+        principal: The user.
         clock: Tells the time, in seconds since 1970.
 
     Raises:
         AuthError: From every method: the store cannot be read or written.
     """
 
-    def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
-        self.store = store
+    def __init__(
+        self,
+        store: Store,
+        identity: ClientIdentity,
+        redirect_uri: Optional[str] = None,
+        principal: str = "",
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.store = StoreEdge(store)
+        self._registration = registration_name(identity, redirect_uri)
+        self._application = application_name(identity, redirect_uri)
+        self._pinned = identity.issuer or ""
+        self._principal = principal
         self._clock = clock
 
     # What discovery found out about a server.
 
     def found(self, server: str) -> Optional[ServerRecord]:
-        """Return what is known of an MCP server."""
-        return self._record(ServerRecord, Key("server", resource=server_name(server)))
+        """Return what is known of an MCP server: the authorization server that this user has a grant from."""
+        return self._record(ServerRecord, self._server_key(server))
 
     def keep_found(self, server: str, found: ServerRecord) -> None:
         """Keep what discovery found; the latest finding wins."""
-        self._replace(Key("server", resource=server_name(server)), found.to_json())
+        self._replace(self._server_key(server), found.to_json())
 
     def forget_found(self, server: str) -> None:
         """Have discovery look anew."""
-        self._replace(Key("server", resource=server_name(server)), None)
+        self._replace(self._server_key(server), None)
+
+    def _server_key(self, server: str) -> Key:
+        return Key("server", self._pinned, server_name(server), self._principal, self._application)
 
     # How an authorization server knows this client.
 
-    def client(
-        self, issuer: str, identity: ClientIdentity, redirect_uri: Optional[str] = None
-    ) -> Optional[ClientRecord]:
+    def client(self, issuer: str) -> Optional[ClientRecord]:
         """Return the registration at an authorization server."""
-        return self._record(ClientRecord, client_key(issuer, identity, redirect_uri))
+        return self._record(ClientRecord, self.client_key(issuer))
 
-    def keep_client(
-        self, issuer: str, identity: ClientIdentity, client: ClientRecord, redirect_uri: Optional[str] = None
-    ) -> None:
+    def keep_client(self, client: ClientRecord) -> None:
         """Keep a registration; the latest one wins."""
-        self._replace(client_key(issuer, identity, redirect_uri), client.to_json())
+        self._replace(self.client_key(client.issuer), client.to_json())
 
-    def forget_client(
-        self,
-        issuer: str,
-        identity: ClientIdentity,
-        client: Optional[ClientRecord] = None,
-        redirect_uri: Optional[str] = None,
-    ) -> None:
+    def forget_client(self, issuer: str, client: Optional[ClientRecord] = None) -> None:
         """Remove a registration.
 
         Args:
             issuer: The authorization server.
-            identity: What the user said about the client.
             client: The registration that does not work. Another one, which somebody has made meanwhile,
                 stays. ``None`` removes whatever is there.
-            redirect_uri: The redirect URI in use.
         """
-        key = client_key(issuer, identity, redirect_uri)
+        key = self.client_key(issuer)
         stored = self.store.get(key)
         if stored is None:
             return
@@ -105,30 +116,43 @@ class Vault:
         if client is None or kept is None or kept.client_id == client.client_id:
             self.store.put(key, None, stored.version)
 
+    def client_key(self, issuer: str) -> Key:
+        """Return what a registration is kept under: other applications have others."""
+        return Key("client", issuer, client=self._registration)
+
+    def first_client(self, server: str) -> Optional[ClientRecord]:
+        """Return how a client that was registered by hand was first known for an MCP server, to any user."""
+        return self._record(ClientRecord, Key("client", "", server_name(server), "", self._registration))
+
+    def keep_first_client(self, server: str, client: ClientRecord) -> None:
+        """Keep where its credentials belong, unless that is known."""
+        self.store.put(Key("client", "", server_name(server), "", self._registration), client.to_json(), None)
+
     # Grants.
 
-    def grant(self, server: str, principal: str = "") -> Optional[Held]:
-        """Return a user's grant for an MCP server, from the authorization server that is known for it."""
-        key = self.grant_key(server, principal)
-        stored = self.store.get(key) if key is not None else None
-        if key is None or stored is None:
-            return None
-        grant = self._understood(Grant, key, stored)
-        return None if grant is None else Held(grant, stored.version)
+    def grant(self, server: str) -> Optional[Held]:
+        """Return the grant for an MCP server, from the authorization server that is known for it."""
+        key = self.grant_key(server)
+        return self.grant_under(key) if key is not None else None
 
-    def keep_grant(self, server: str, principal: str, grant: Grant, expected: Optional[str]) -> bool:
+    def grant_under(self, key: Key) -> Optional[Held]:
+        """Return the grant under a key that `grant_key` has returned."""
+        stored = self.store.get(key)
+        grant = self._understood(Grant, key, stored) if stored is not None else None
+        return None if grant is None or stored is None else Held(grant, stored.version)
+
+    def keep_grant(self, server: str, grant: Grant, expected: Optional[str]) -> bool:
         """Keep a grant, unless somebody else was faster.
 
         Args:
             server: The MCP server.
-            principal: Whose grant it is.
             grant: The new grant.
             expected: The version of the grant that it replaces, ``None`` if there was none.
 
         Returns:
             ``False`` if another grant is there by now: it is the one to use.
         """
-        key = _grant_key(server, principal, grant.issuer, grant.resource)
+        key = self._grant_key(server, grant.issuer, grant.resource)
         if self.store.put(key, grant.to_json(), expected):
             return True
         stored = self.store.get(key) if expected is None else None
@@ -137,29 +161,35 @@ class Vault:
         # What nobody can read must not stand in the way for ever.
         return self.store.put(key, grant.to_json(), stored.version)
 
-    def forget_grant(self, server: str, principal: str, expected: Optional[str]) -> bool:
+    def forget_grant(self, server: str, expected: Optional[str]) -> bool:
         """Remove a grant, unless it has been replaced meanwhile.
 
         Args:
             server: The MCP server.
-            principal: Whose grant it is.
             expected: The version that is to go, ``None`` for whatever is there.
 
         Returns:
             ``False`` if another grant is there by now.
         """
-        key = self.grant_key(server, principal)
+        key = self.grant_key(server)
         if key is None:
             return True
         if expected is None:
-            self._replace(key, None)
+            self.forget_grant_under(key)
             return True
         return self.store.put(key, None, expected)
 
-    def grant_key(self, server: str, principal: str = "") -> Optional[Key]:
+    def forget_grant_under(self, key: Key) -> None:
+        """Remove whatever is under a key that `grant_key` has returned."""
+        self._replace(key, None)
+
+    def grant_key(self, server: str) -> Optional[Key]:
         """Return what a grant is kept and locked under, ``None`` while nothing is known of the server."""
         found = self.found(server)
-        return None if found is None else _grant_key(server, principal, found.issuer, found.resource)
+        return None if found is None else self._grant_key(server, found.issuer, found.resource)
+
+    def _grant_key(self, server: str, issuer: str, resource: Optional[str]) -> Key:
+        return Key("grant", issuer, resource or server_name(server), self._principal, self._application)
 
     # Authorizations that wait for the user.
 
@@ -251,17 +281,15 @@ class Vault:
 
 
 def server_name(server: str) -> str:
-    """Return the URL under which a server is kept: no query, no fragment, no user and password."""
-    parts = urlsplit(server)
-    host = parts.netloc.rpartition("@")[2].lower()
-    return urlunsplit((parts.scheme.lower(), host, parts.path, "", ""))
+    """Return the URL under which a server is kept: no query, no user and password, no slash at the end."""
+    return canonical_resource(server).rstrip("/")
 
 
-def client_key(issuer: str, identity: ClientIdentity, redirect_uri: Optional[str] = None) -> Key:
-    """Return what a registration is kept and locked under: other applications have others."""
+def registration_name(identity: ClientIdentity, redirect_uri: Optional[str] = None) -> str:
+    """Return what tells the registration of an application from those of others."""
     # A native application is registered for any port, a web application for its own redirect URIs only.
     uris = {*identity.redirect_uris, redirect_uri or ""}
-    parts = [
+    return _digest(
         identity.client_name,
         identity.client_id,
         identity.metadata_url,
@@ -270,13 +298,23 @@ def client_key(issuer: str, identity: ClientIdentity, redirect_uri: Optional[str
         identity.method,
         sorted(identity.grant_types),
         sorted("loopback" if is_loopback(urlsplit(uri).hostname) else uri for uri in uris),
-    ]
-    name = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-    return Key("client", issuer, name)
+    )
 
 
-def _grant_key(server: str, principal: str, issuer: str, resource: Optional[str]) -> Key:
-    return Key("grant", issuer, resource or server_name(server), principal)
+def application_name(identity: ClientIdentity, redirect_uri: Optional[str] = None) -> str:
+    """Return what tells the grants of an application from those of others.
+
+    It is known by the name that it was given, wherever its users are sent back to; one without a name by all
+    that it registers with. What it is called there may change with each registration.
+    """
+    name = identity.client_id or identity.metadata_url
+    if name is None:
+        return registration_name(identity, redirect_uri)
+    return _digest(name, sorted(identity.grant_types))
+
+
+def _digest(*parts: Any) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def _times(value: Any) -> dict[str, float]:

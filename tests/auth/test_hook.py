@@ -19,6 +19,7 @@ from mcp_sync import Client, LegacySSE, StreamableHTTP, Timeouts, WebSocket
 from mcp_sync.auth import LoopbackBrowser, MemoryStore, OAuth
 from mcp_sync.auth import _access as access_module
 from mcp_sync.auth import _current as current_module
+from mcp_sync.auth import _grant_in_use as grant_in_use_module
 from mcp_sync.auth._records import Key
 from mcp_sync.errors import (
     AuthError,
@@ -333,8 +334,8 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ahead = 0.0
         real = time.time
-        for module, name in ((access_module, "_now"), (current_module, "now")):
-            monkeypatch.setattr(module, name, lambda: real() + self.ahead)
+        for module in (access_module, grant_in_use_module):
+            monkeypatch.setattr(module, "_now", lambda: real() + self.ahead)
         monkeypatch.setattr(current_module, "now", lambda: real() + self.ahead)
 
 

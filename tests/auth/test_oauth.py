@@ -28,6 +28,7 @@ from mcp_sync.auth import (
     PasteBack,
     WorkloadIdentity,
 )
+from mcp_sync.auth._errand import Errand
 from mcp_sync.errors import AuthError, AuthorizationRequired, TokenRequestFailed, UsageError
 from mcp_sync.testing._http import HTTPReply, HTTPRequest
 
@@ -250,7 +251,7 @@ def test_a_forked_child_uses_the_grant_and_gets_another(server, endpoint, tmp_pa
     taken, release = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with access._turn:
+        with access.turn.taken(Errand(), "a login"):
             taken.set()
             release.wait(20)
 

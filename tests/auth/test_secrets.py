@@ -135,13 +135,15 @@ def whole_life(auth: OAuth, server: OAuthServer, url: str) -> list[Any]:
     store = auth.vault.store
     call(url, auth)
     (access,) = auth._accesses.values()
-    objects: list[Any] = [auth, access, access.current, access.current.grant, store, vars(access)]
+    in_use = access.in_use
+    objects: list[Any] = [auth, access, in_use.current, in_use.current.grant, store]
+    objects += [vars(access), vars(in_use)]
     server.expire_all()
     call(url, auth)
     server.needed_scope = {"add": "write"}
     call(url, auth)
-    objects += [access.current, access.current.grant, auth.status(), auth.vault.grant(url)]
-    objects += [auth.vault.client(server.issuer, auth.identity, auth._registered_for), auth.identity]
+    objects += [access.in_use.current, access.in_use.current.grant, auth.status(), auth.vault.grant(url)]
+    objects += [auth.vault.client(server.issuer), auth.identity]
     key = auth.vault.grant_key(url)
     objects += [key, store.get(key) if key is not None else None]
     auth.logout()
@@ -188,8 +190,10 @@ def test_a_bound_token_shows_nothing_of_its_key(server, endpoint, logs, capfd) -
     auth = OAuth(interaction=LoopbackBrowser(open=visit, timeout=20), dpop=True)
     call(endpoint.url, auth)
     (access,) = auth._accesses.values()
-    key = access.current.grant.dpop_key["d"]
-    objects = [auth, access, access.current, access.current.prover, access.current.grant, vars(access)]
+    key = access.in_use.current.grant.dpop_key["d"]
+    in_use = access.in_use
+    objects = [auth, access, in_use.current, in_use.current.prover, in_use.current.grant, vars(access)]
+    objects += [vars(in_use)]
     auth.logout()
     search([*logs, *capfd.readouterr(), *map(repr, objects)], secrets_of(server, key))
     sent = [repr(request) for request in (*endpoint.requests, *server.plain.requests)]
@@ -199,7 +203,7 @@ def test_a_bound_token_shows_nothing_of_its_key(server, endpoint, logs, capfd) -
 def test_two_steps_show_nothing(server, endpoint, logs, capfd) -> None:
     auth = OAuth(redirect_uri="https://app.example/cb")
     flow = auth.begin(endpoint.url)
-    pending = auth.vault.store.get(next(iter(auth.vault.store._values)))
+    pending = auth.vault.store.get(next(iter(auth.vault.store._store._values)))
     location = agree(flow.url)
     errors = []
     for answer in (location.replace("code=", "error=access_denied&x="), location):

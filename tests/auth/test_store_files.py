@@ -95,7 +95,7 @@ def test_the_journal_of_the_database_is_for_its_owner_too(tmp_path):
         store.put(KEY, SECRET, None)
         with closing(sqlite3.connect(tmp_path / "store.db", isolation_level=None)) as database:
             database.execute("BEGIN IMMEDIATE")
-            database.execute("DELETE FROM mcp_sync_records")
+            database.execute("DELETE FROM mcp_sync_store")
             seen = [mode(path) for path in tmp_path.iterdir() if path.is_file()]
             database.execute("ROLLBACK")
     finally:
@@ -197,12 +197,12 @@ def test_a_damaged_record_of_a_database_is_an_error_and_kept(tmp_path, value):
     store = SQLiteStore(tmp_path / "store.db")
     store.put(KEY, SECRET, None)
     with closing(sqlite3.connect(tmp_path / "store.db")) as database, database:
-        database.execute("UPDATE mcp_sync_records SET value = ?", (value,))
+        database.execute("UPDATE mcp_sync_store SET value = ?", (value,))
     with pytest.raises(AuthError, match="damaged record of the kind grant"):
         store.get(KEY)
     failing(store, "get")
     with closing(sqlite3.connect(tmp_path / "store.db")) as database:
-        assert database.execute("SELECT count(*) FROM mcp_sync_records").fetchone() == (1,)
+        assert database.execute("SELECT count(*) FROM mcp_sync_store").fetchone() == (1,)
 
 
 def test_other_tables_of_the_database_are_left_alone(tmp_path):

@@ -15,7 +15,7 @@ from mcp_sync.auth._reading import read_record
 from mcp_sync.auth._records import ClientRecord, Grant, Key, Pending, ServerRecord
 from mcp_sync.auth._registration import ClientIdentity
 from mcp_sync.auth._store import MemoryStore
-from mcp_sync.auth._vault import Vault, client_key, server_name
+from mcp_sync.auth._vault import Vault, application_name, registration_name, server_name
 
 from .store_worker import KINDS, open_store
 
@@ -37,7 +37,6 @@ GRANT = Grant(
     "read write",
     {"kty": "EC"},
 )
-IDENTITY = ClientIdentity()
 
 
 def pending(state: str = "canary-state", created_at: float = 1000.0, principal: str = "ann") -> Pending:
@@ -67,20 +66,24 @@ def store() -> MemoryStore:
 
 @pytest.fixture
 def vault(store: MemoryStore, clock: Clock) -> Vault:
-    return Vault(store, clock)
+    return vault_of(store, "ann", clock=clock)
+
+
+def vault_of(store: Any, principal: str = "", clock: Any = None, **said: Any) -> Vault:
+    return Vault(store, ClientIdentity(**said), None, principal, clock or Clock())
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_record_comes_back_as_it_was(kind, tmp_path):
-    vault = Vault(open_store(kind, tmp_path), Clock())
-    assert vault.grant(SERVER, "ann") is None
+    vault = vault_of(open_store(kind, tmp_path), "ann")
+    assert vault.grant(SERVER) is None
     vault.keep_found(SERVER, FOUND)
-    vault.keep_client(ISSUER, IDENTITY, CLIENT)
-    assert vault.keep_grant(SERVER, "ann", GRANT, None)
+    vault.keep_client(CLIENT)
+    assert vault.keep_grant(SERVER, GRANT, None)
     vault.keep_pending(pending())
     assert vault.found(SERVER) == FOUND
-    assert vault.client(ISSUER, IDENTITY) == CLIENT
-    held = vault.grant(SERVER, "ann")
+    assert vault.client(ISSUER) == CLIENT
+    held = vault.grant(SERVER)
     assert held is not None
     assert held.grant == GRANT
     assert vault.pending("canary-state") == pending()
@@ -106,15 +109,17 @@ def test_records_survive_json_with_and_without_what_may_be_missing(record):
 
 def test_a_server_without_a_resource_has_its_grant_under_its_url(vault):
     vault.keep_found(SERVER, replace(FOUND, resource=None))
-    assert vault.keep_grant(SERVER, "", replace(GRANT, resource=None), None)
+    assert vault.keep_grant(SERVER, replace(GRANT, resource=None), None)
     assert vault.grant(SERVER).grant.resource is None
-    assert vault.grant_key(SERVER) == Key("grant", ISSUER, SERVER, "")
+    assert vault.grant_key(SERVER)[:4] == ("grant", ISSUER, SERVER, "ann")
 
 
 def test_a_server_is_known_without_query_fragment_and_password(vault):
     vault.keep_found("HTTPS://user:pw@MCP.example/Mcp?key=1#x", FOUND)
     assert vault.found("https://mcp.example/Mcp") == FOUND
     assert server_name("https://u:p@h:8080/a?b#c") == "https://h:8080/a"
+    assert server_name("https://h:443/") == server_name("https://H") == "https://h"
+    assert server_name("https://h/mcp/") == "https://h/mcp"
 
 
 def test_the_latest_finding_and_registration_win(vault):
@@ -123,79 +128,136 @@ def test_the_latest_finding_and_registration_win(vault):
     assert vault.found(SERVER).scopes_supported is None
     vault.forget_found(SERVER)
     assert vault.found(SERVER) is None
-    vault.keep_client(ISSUER, IDENTITY, CLIENT)
-    vault.keep_client(ISSUER, IDENTITY, replace(CLIENT, client_id="c2"))
-    assert vault.client(ISSUER, IDENTITY).client_id == "c2"
+    vault.keep_client(CLIENT)
+    vault.keep_client(replace(CLIENT, client_id="c2"))
+    assert vault.client(ISSUER).client_id == "c2"
 
 
 def test_a_dead_registration_is_forgotten_but_not_the_one_that_replaced_it(vault):
-    vault.keep_client(ISSUER, IDENTITY, replace(CLIENT, client_id="new"))
-    vault.forget_client(ISSUER, IDENTITY, CLIENT)
-    assert vault.client(ISSUER, IDENTITY).client_id == "new"
-    vault.forget_client(ISSUER, IDENTITY, replace(CLIENT, client_id="new"))
-    assert vault.client(ISSUER, IDENTITY) is None
-    vault.keep_client(ISSUER, IDENTITY, CLIENT)
-    vault.forget_client(ISSUER, IDENTITY)
-    assert vault.client(ISSUER, IDENTITY) is None
+    vault.keep_client(replace(CLIENT, client_id="new"))
+    vault.forget_client(ISSUER, CLIENT)
+    assert vault.client(ISSUER).client_id == "new"
+    vault.forget_client(ISSUER, replace(CLIENT, client_id="new"))
+    assert vault.client(ISSUER) is None
+    vault.keep_client(CLIENT)
+    vault.forget_client(ISSUER)
+    assert vault.client(ISSUER) is None
 
 
-def test_applications_share_a_registration_only_where_they_are_the_same():
-    def name(redirect_uri: Any = None, issuer: str = ISSUER, **said: Any) -> Key:
-        return client_key(issuer, ClientIdentity(**said), redirect_uri)
+def names(function: Any) -> list[Any]:
+    """Return what a function makes of applications that are different."""
 
-    assert name("http://127.0.0.1:1234/cb") == name("http://localhost:99/callback")
-    different = [
+    def name(redirect_uri: Any = None, **said: Any) -> Any:
+        return function(ClientIdentity(**said), redirect_uri)
+
+    return [
         name(),
         name("http://127.0.0.1:1/cb"),
         name("https://a.example/cb"),
         name("https://b.example/cb"),
-        name("http://127.0.0.1:1/cb", issuer="https://other.example"),
         name("http://127.0.0.1:1/cb", client_name="another"),
         name("http://127.0.0.1:1/cb", client_id="by-hand"),
+        name("http://127.0.0.1:1/cb", client_id="another"),
         name("http://127.0.0.1:1/cb", software_id="1"),
         name("http://127.0.0.1:1/cb", method="client_secret_post"),
         name("http://127.0.0.1:1/cb", grant_types=("client_credentials",)),
+        name("http://127.0.0.1:1/cb", client_id="by-hand", grant_types=("client_credentials",)),
         name("http://127.0.0.1:1/cb", metadata_url="https://app.example/client.json"),
     ]
+
+
+@pytest.mark.parametrize("function", [registration_name, application_name])
+def test_applications_share_a_registration_and_a_grant_only_where_they_are_the_same(function):
+    different = names(function)
     assert len(set(different)) == len(different)
+    one = function(ClientIdentity(), "http://127.0.0.1:1234/cb")
+    assert one == function(ClientIdentity(), "http://localhost:99/callback")
+
+
+@pytest.mark.parametrize("said", [{"client_id": "a"}, {"metadata_url": "https://app.example/client.json"}])
+def test_an_application_with_a_name_has_its_grants_wherever_its_users_are_sent_back_to(said):
+    identity = ClientIdentity(**said)
+    assert application_name(identity, "https://a.example/cb") == application_name(identity)
+    assert registration_name(identity, "https://a.example/cb") != registration_name(identity)
+
+
+def test_a_registration_is_kept_by_issuer_for_all_users(store):
+    vault_of(store, "ann").keep_client(CLIENT)
+    assert vault_of(store, "bob").client(ISSUER) == CLIENT
+    assert vault_of(store, "bob").client("https://other.example") is None
+    assert vault_of(store, "bob", client_name="another").client(ISSUER) is None
+
+
+def test_where_a_client_belongs_that_was_registered_by_hand_is_settled_once_for_all_users(store):
+    by_hand = ClientRecord(ISSUER, "c1")
+    vault_of(store, "ann", client_id="c1").keep_first_client(SERVER, by_hand)
+    bob = vault_of(store, "bob", client_id="c1")
+    bob.keep_first_client(SERVER, ClientRecord("https://other.example", "c1"))
+    assert bob.first_client(SERVER) == by_hand
+    assert bob.first_client("https://mcp.example/other") is None
+    assert vault_of(store, "ann", client_id="c2").first_client(SERVER) is None
 
 
 def test_a_grant_is_replaced_and_removed_only_by_somebody_who_knows_it(vault):
     vault.keep_found(SERVER, FOUND)
-    assert vault.keep_grant(SERVER, "ann", GRANT, None)
-    first = vault.grant(SERVER, "ann")
+    assert vault.keep_grant(SERVER, GRANT, None)
+    first = vault.grant(SERVER)
     newer = replace(GRANT, access_token="newer")
-    assert vault.keep_grant(SERVER, "ann", newer, first.version)
-    assert not vault.keep_grant(SERVER, "ann", GRANT, first.version)
-    assert not vault.keep_grant(SERVER, "ann", GRANT, None)
-    assert not vault.forget_grant(SERVER, "ann", first.version)
-    assert vault.grant(SERVER, "ann").grant == newer
-    assert vault.forget_grant(SERVER, "ann", vault.grant(SERVER, "ann").version)
-    assert vault.grant(SERVER, "ann") is None
+    assert vault.keep_grant(SERVER, newer, first.version)
+    assert not vault.keep_grant(SERVER, GRANT, first.version)
+    assert not vault.keep_grant(SERVER, GRANT, None)
+    assert not vault.forget_grant(SERVER, first.version)
+    assert vault.grant(SERVER).grant == newer
+    assert vault.forget_grant(SERVER, vault.grant(SERVER).version)
+    assert vault.grant(SERVER) is None
 
 
 def test_a_grant_is_forgotten_whatever_it_is_where_no_version_is_named(vault):
-    assert vault.forget_grant(SERVER, "ann", None)
+    assert vault.forget_grant(SERVER, None)
     vault.keep_found(SERVER, FOUND)
-    vault.keep_grant(SERVER, "ann", GRANT, None)
-    assert vault.forget_grant(SERVER, "ann", None)
-    assert vault.grant(SERVER, "ann") is None
+    vault.keep_grant(SERVER, GRANT, None)
+    assert vault.forget_grant(SERVER, None)
+    assert vault.grant(SERVER) is None
 
 
 def test_the_grants_of_users_servers_and_authorization_servers_are_kept_apart(vault):
     vault.keep_found(SERVER, FOUND)
-    vault.keep_grant(SERVER, "ann", GRANT, None)
-    assert vault.grant(SERVER, "bob") is None
-    assert vault.grant("https://mcp.example/other", "ann") is None
+    vault.keep_grant(SERVER, GRANT, None)
+    assert vault.grant("https://mcp.example/other") is None
     vault.keep_found(SERVER, replace(FOUND, issuer="https://new.example"))
-    assert vault.grant(SERVER, "ann") is None
+    assert vault.grant(SERVER) is None
     vault.keep_found(SERVER, FOUND)
-    assert vault.grant(SERVER, "ann").grant == GRANT
+    assert vault.grant(SERVER).grant == GRANT
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"principal": "bob"},
+        {"client_id": "another"},
+        {"client_name": "another"},
+        {"issuer": "https://new.example"},
+        {"grant_types": ("client_credentials",)},
+    ],
+)
+def test_what_a_user_has_chosen_and_was_granted_is_that_of_nobody_else(store, vault, other):
+    vault.keep_found(SERVER, FOUND)
+    vault.keep_grant(SERVER, GRANT, None)
+    principal = other.pop("principal", "ann")
+    others = vault_of(store, principal, **other)
+    assert others.found(SERVER) is None
+    others.keep_found(SERVER, replace(FOUND, issuer="https://new.example"))
+    assert others.keep_grant(SERVER, replace(GRANT, issuer="https://new.example"), None)
+    assert others.forget_grant(SERVER, None)
+    assert vault.grant(SERVER).grant == GRANT
+    again = vault_of(store, "ann")
+    assert again.found(SERVER) == FOUND
+    assert again.grant(SERVER).grant == GRANT
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_pending_authorization_is_taken_once_however_many_callbacks_come(kind, tmp_path):
-    vault = Vault(open_store(kind, tmp_path), Clock())
+    vault = vault_of(open_store(kind, tmp_path), "ann")
     vault.keep_pending(pending())
     start = threading.Barrier(8)
 
@@ -211,7 +273,7 @@ def test_a_pending_authorization_is_taken_once_however_many_callbacks_come(kind,
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_pending_authorization_that_the_application_keeps_is_taken_once_too(kind, tmp_path):
-    vault = Vault(open_store(kind, tmp_path), Clock())
+    vault = vault_of(open_store(kind, tmp_path), "ann")
     assert vault.take_pending(pending())
     assert not vault.take_pending(pending())
     assert vault.pending("canary-state") is None
@@ -304,47 +366,49 @@ def broken(**changes: Any) -> dict[str, Any]:
 )
 def test_a_broken_record_counts_as_absent_and_may_be_replaced(vault, store, caplog, value, field):
     vault.keep_found(SERVER, FOUND)
-    store.put(vault.grant_key(SERVER, "ann"), value, None)
+    store.put(vault.grant_key(SERVER), value, None)
     with caplog.at_level(logging.WARNING, "mcp_sync.auth"):
-        assert vault.grant(SERVER, "ann") is None
+        assert vault.grant(SERVER) is None
     assert (
         f"The grant record kept for {ISSUER} is left out: missing or of a wrong type: {field}" in caplog.text
     )
     assert "canary" not in caplog.text
-    assert vault.keep_grant(SERVER, "ann", GRANT, None)
-    assert vault.grant(SERVER, "ann").grant == GRANT
+    assert vault.keep_grant(SERVER, GRANT, None)
+    assert vault.grant(SERVER).grant == GRANT
 
 
 def test_broken_records_of_the_other_kinds_count_as_absent_too(vault, store, caplog):
-    store.put(Key("server", resource=SERVER), {"issuer": ISSUER, "metadata": "canary"}, None)
-    store.put(client_key(ISSUER, IDENTITY), {"client_id": 5, "client_secret": "canary"}, None)
+    vault.keep_found(SERVER, FOUND)
+    server = next(key for key in store._values if key.kind == "server")
+    store.put(server, {"issuer": ISSUER, "metadata": "canary"}, store.get(server).version)
+    store.put(vault.client_key(ISSUER), {"client_id": 5, "client_secret": "canary"}, None)
     store.put(Key("pending", resource="canary-state"), {"verifier": "canary"}, None)
     assert vault.found(SERVER) is None
-    assert vault.client(ISSUER, IDENTITY) is None
+    assert vault.client(ISSUER) is None
     assert vault.pending("canary-state") is None
     assert len(caplog.records) == 3
     assert "canary" not in caplog.text
     vault.keep_found(SERVER, FOUND)
-    vault.forget_client(ISSUER, IDENTITY, CLIENT)
+    vault.forget_client(ISSUER, CLIENT)
     assert vault.found(SERVER) == FOUND
-    assert store.get(client_key(ISSUER, IDENTITY)) is None
+    assert store.get(vault.client_key(ISSUER)) is None
 
 
 def test_what_a_newer_release_has_added_is_left_out(vault, store):
     vault.keep_found(SERVER, FOUND)
-    store.put(vault.grant_key(SERVER, "ann"), broken(of_the_future={"a": 1}), None)
-    assert vault.grant(SERVER, "ann").grant == GRANT
+    store.put(vault.grant_key(SERVER), broken(of_the_future={"a": 1}), None)
+    assert vault.grant(SERVER).grant == GRANT
 
 
 def test_null_is_the_same_as_nothing(vault, store):
     vault.keep_found(SERVER, FOUND)
     value = broken(token_type=None, scope=None, expires_at=None, resource=None)
-    store.put(vault.grant_key(SERVER, "ann"), value, None)
-    grant = vault.grant(SERVER, "ann").grant
+    store.put(vault.grant_key(SERVER), value, None)
+    grant = vault.grant(SERVER).grant
     assert (grant.token_type, grant.scope, grant.expires_at, grant.resource) == ("Bearer", None, None, None)
 
 
 def test_no_representation_shows_a_secret(vault):
     vault.keep_found(SERVER, FOUND)
-    vault.keep_grant(SERVER, "ann", GRANT, None)
-    assert "canary" not in repr(vault.grant(SERVER, "ann")) + repr(vault) + repr(pending()) + repr(CLIENT)
+    vault.keep_grant(SERVER, GRANT, None)
+    assert "canary" not in repr(vault.grant(SERVER)) + repr(vault) + repr(pending()) + repr(CLIENT)

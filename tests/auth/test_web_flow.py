@@ -227,7 +227,7 @@ def test_nobody_finishes_the_login_of_somebody_else(server, endpoint) -> None:
     location = agree(web(store, principal="ada").begin(endpoint.url).url)
     with pytest.raises(AuthError, match="somebody else"):
         web(store, principal="bob").finish(location)
-    assert web(store, principal="bob").status(endpoint.url).state == "needs_login"
+    assert web(store, principal="bob").status(endpoint.url).state == "none"
     assert server.asked["token"] == 0
 
 

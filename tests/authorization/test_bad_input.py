@@ -121,7 +121,7 @@ def test_a_refresh_ahead_of_time_that_fails_costs_no_call(world: World, robot: R
     oauth = silent(store, leeway=1000.0)
     with Client(url, auth=oauth) as client:
         assert echo(client) == "hello"
-        oauth._access_named(url).current.renew_at = 0.0  # type: ignore[union-attr]
+        oauth._access_named(url).in_use.current.renew_at = 0.0  # type: ignore[union-attr]
         assert echo(client) == "hello"
     assert len(world.authlib.requests_for("/token")) == 2
 

@@ -62,7 +62,7 @@ def make_expired(oauth: OAuth, url: str) -> str:
     held = oauth.vault.grant(url)
     assert held is not None
     old = replace(held.grant, expires_at=time.time() - 1)
-    assert oauth.vault.keep_grant(url, oauth.principal, old, held.version)
+    assert oauth.vault.keep_grant(url, old, held.version)
     return old.access_token
 
 
@@ -213,7 +213,7 @@ def test_logout_has_the_server_take_back_what_it_gave(world: World, robot: Robot
         assert oauth.logout() is True
     assert oauth.status().state == "needs_login"
     kept = silent(oauth.vault.store)
-    oauth.vault.keep_grant(url, "", held.grant, None)
+    oauth.vault.keep_grant(url, held.grant, None)
     with pytest.raises(AuthorizationRequired), Client(url, auth=kept) as client:
         echo(client)  # Neither the token nor the refresh token is any good.
     assert len(robot.urls) == 1
