@@ -9,13 +9,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Optional
 
 from ._steps import Answer
+from ._striking import struck
 
 # Statuses after which the same request may have another outcome later.
 _PASSING = (408, 425, 429)
 _LONGEST_CODE = 64
 _LONGEST_QUOTE = 200
-# A shorter text is no secret, and stands in other words by chance.
-_SHORTEST_SECRET = 4
 _NUMBER = re.compile(r"[+-]?[0-9]{1,15}(?:\.[0-9]{0,15})?")
 
 
@@ -65,10 +64,8 @@ def refusal_of(body: Mapping[str, Any], secrets: Iterable[str] = ()) -> Refusal:
 
 def quoted(text: str, secrets: Iterable[str] = (), limit: int = _LONGEST_QUOTE) -> str:
     """Return a server's words on one line, shortened, without control characters and without secrets."""
-    for secret in sorted(secrets, key=len, reverse=True):
-        if len(secret) >= _SHORTEST_SECRET:
-            text = text.replace(secret, "(secret)")
-    line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+    plain = struck(text, secrets)
+    line = " ".join("".join(letter if letter.isprintable() else " " for letter in plain).split())
     return line if len(line) <= limit else line[: limit - 3] + "..."
 
 

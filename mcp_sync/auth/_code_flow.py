@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Optional
 from urllib.parse import quote, unquote_plus, urlencode, urlsplit, urlunsplit
 
@@ -105,9 +105,10 @@ def check_callback(pending: Pending, params: Mapping[str, str]) -> str:
     url = public_url(found.issuer)
     if not hmac.compare_digest(_bytes(params.get("state", "")), _bytes(pending.state)):
         raise AuthError("the answer does not belong to this authorization: its state is another", url=url)
-    _check_sender(found, params.get("iss"))
     code = params.get("code")
-    refusal = refusal_of(params, [pending.verifier, pending.state, code or ""])
+    secrets = [pending.verifier, pending.state, code or ""]
+    _check_sender(found, params.get("iss"), secrets)
+    refusal = refusal_of(params, secrets)
     if refusal.error:
         raise AccessDenied(
             f"{found.issuer} refused the authorization: {refusal}", url=url, error=refusal.error
@@ -184,12 +185,12 @@ def _with_params(url: str, params: Mapping[str, str]) -> str:
     return urlunsplit(parts._replace(query=query))
 
 
-def _check_sender(found: ServerRecord, issuer: Optional[str]) -> None:
+def _check_sender(found: ServerRecord, issuer: Optional[str], secrets: Iterable[str]) -> None:
     """Compare letter by letter: neither slashes nor upper case are forgiven here."""
     if issuer is None and found.metadata.get("authorization_response_iss_parameter_supported") is not True:
         return
     if issuer != found.issuer:
-        actual = quoted(issuer) if issuer is not None else ""
+        actual = quoted(issuer, secrets) if issuer is not None else ""
         said = f"says that it is from {actual!r}" if issuer is not None else "does not say from whom it is"
         raise IssuerMismatch(
             f"the answer should be from {found.issuer!r}, but {said}",

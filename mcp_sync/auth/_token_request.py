@@ -6,7 +6,7 @@ import logging
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote
 
 from .._protocol.urls import public_url
 from ..errors import AccessDenied, AuthError, TokenRequestFailed, UsageError
@@ -17,7 +17,6 @@ from ._answers import (
     is_text,
     json_object,
     number_of,
-    quoted,
     refusal_of,
     text_of,
 )
@@ -319,13 +318,11 @@ def _basic(client_id: str, secret: str) -> str:
 
 
 def _secrets(client: ClientRecord, headers: Mapping[str, str], form: Mapping[str, str]) -> Iterator[str]:
-    """Give all that must not be shown, in each form in which a server may have seen it."""
-    plain = [value for name, value in form.items() if name not in _PUBLIC]
+    """Give all that must not be shown."""
+    yield from (value for name, value in form.items() if name not in _PUBLIC)
     if client.client_secret is not None:
-        plain.append(client.client_secret)
+        yield client.client_secret
         yield _basic(client.client_id, client.client_secret)
-    yield from plain
-    yield from map(quote_plus, plain)
     if "DPoP" in headers:
         yield headers["DPoP"]
 
@@ -345,7 +342,8 @@ def _expiry(given: Any, now: float, issuer: str) -> Optional[float]:
     if seconds is not None:
         return now + max(seconds, 0.0)
     if given is not None:
+        # Not what it is: servers mix up members, too.
         logger.warning(
-            "%s gave a token with an expires_in that is no number: %s", issuer, quoted(repr(given))
+            "%s gave a token with an expires_in that is no number, but a %s", issuer, type(given).__name__
         )
     return None

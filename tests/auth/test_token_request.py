@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import base64
+import html
+import json
 import logging
 import pickle
-from urllib.parse import unquote_plus
+import re
+from urllib.parse import quote, quote_plus, unquote_plus
 
 import pytest
 
@@ -354,6 +357,71 @@ def test_no_word_of_a_server_brings_a_secret_back(method):
         assert secret not in str(failed)
         assert secret not in repr(failed.__dict__)
         assert secret.encode() not in pickle.dumps(failed)
+
+
+SECRET = 'pa/ss+w=rd & "quoted" <ü>'
+
+
+def lower(text: str) -> str:
+    return re.sub("%..", lambda found: found.group().lower(), text)
+
+
+ECHOES = {
+    "plain": lambda text: text,
+    "form": quote_plus,
+    "percent": lambda text: quote(text, safe=""),
+    "percent, but the slash": quote,
+    "lower percent": lambda text: lower(quote(text, safe="")),
+    "lower form": lambda text: lower(quote_plus(text)),
+    "all percent": lambda text: "".join(f"%{byte:02x}" for byte in text.encode()),
+    "twice percent": lambda text: quote(quote(text, safe=""), safe=""),
+    "html": html.escape,
+    "html with numbers": lambda text: "".join(f"&#{ord(each)};" for each in text),
+    "json": lambda text: json.dumps(text)[1:-1],
+    "json with escaped slashes": lambda text: json.dumps(text)[1:-1].replace("/", "\\/"),
+    "json with numbers": lambda text: "".join(f"\\u{ord(each):04x}" for each in text),
+    "base64": lambda text: base64.b64encode(text.encode()).decode(),
+    "base64 of more": lambda text: base64.urlsafe_b64encode(f"code={text}&x=1".encode()).decode().rstrip("="),
+    "base64 of a form": lambda text: base64.b64encode(quote_plus(text).encode()).decode(),
+    "hex": lambda text: text.encode().hex(),
+    "cut off": lambda text: text[:18],
+    "cut off form": lambda text: quote_plus(text)[:25],
+}
+
+
+def traces(secret: str) -> list[str]:
+    """Return what would give a secret away, in any spelling: its letters in a row, and their codes."""
+    return [
+        secret[:12],
+        quote(secret, safe="")[:12],
+        secret.encode().hex()[:16],
+        base64.b64encode(secret.encode()).decode()[:12],
+    ]
+
+
+@pytest.mark.parametrize("echo", ECHOES)
+def test_no_spelling_brings_a_secret_back(echo, caplog):
+    shown = ECHOES[echo](SECRET)
+    words = f"the value {shown} is wrong"
+    caplog.set_level(logging.DEBUG)
+    for form, who in (
+        ({**FORM, "code": SECRET}, client()),
+        ({"grant_type": "refresh_token", "refresh_token": SECRET}, client()),
+        ({"grant_type": "x", "assertion": SECRET, "code_verifier": SECRET}, client()),
+        (FORM, client(client_secret=SECRET, method="client_secret_post")),
+    ):
+        reply = refused("invalid_grant", error_description=words)
+        failed = lead(ask_token(server(), who, form, now=NOW, purpose="token"), {TOKEN: reply}).value
+        told = str(failed) + repr(failed.__dict__) + caplog.text
+        assert "the value" in told or "(secret)" in told
+        assert shown not in told
+        assert not [trace for trace in traces(SECRET) if trace in told]
+
+
+def test_what_comes_in_place_of_a_lifetime_is_not_logged(caplog):
+    granted(expires_in="c0de-of-the-user")
+    assert "no number" in caplog.text
+    assert "c0de" not in caplog.text
 
 
 def test_requests_show_no_secret():
