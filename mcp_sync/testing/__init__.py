@@ -9,6 +9,7 @@ from ._context import ClientError, ToolContext
 from ._faults import Fault, FaultPlan
 from ._rpc import RpcError
 from ._server import FakeServer
+from ._skills import FakeSkill
 from ._subscriptions import Listening
 from ._tasks import FakeTask
 
@@ -20,6 +21,7 @@ __all__ = [
     "FakePrompt",
     "FakeResource",
     "FakeServer",
+    "FakeSkill",
     "FakeTask",
     "FakeTool",
     "Fault",

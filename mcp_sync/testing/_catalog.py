@@ -29,6 +29,8 @@ class FakeTool:
         extra: Further members of the tool on the wire (``title``, ``annotations``, ``_meta``, ...).
         task: ``True`` to run it as a task where the client can do with one, ``"required"`` to refuse all
             other clients. It decides by itself when to go on: by events of the test, for example.
+        ui: The URI of the page that shows its results, or all that ``_meta.ui`` says. Only clients that have
+            declared apps see it.
     """
 
     function: Function
@@ -38,6 +40,7 @@ class FakeTool:
     output_schema: Optional[JSON] = None
     extra: Mapping[str, Any] = field(default_factory=dict)
     task: Union[bool, Literal["required"]] = False
+    ui: Union[str, Mapping[str, Any], None] = None
 
     def named(self, name: str) -> FakeTool:
         """Return this tool under a name, with everything filled in that can be derived."""
@@ -49,8 +52,8 @@ class FakeTool:
             input_schema=schema if schema is not None else _functions.input_schema(self.function),
         )
 
-    def wire(self, task_support: Optional[str] = None) -> JSON:
-        """Return the tool as ``tools/list`` shows it, with what it says about tasks where that is asked."""
+    def wire(self, task_support: Optional[str] = None, shows_apps: bool = False) -> JSON:
+        """Return the tool as ``tools/list`` shows it, with what the client knows of tasks and apps."""
         shown: JSON = {"name": self.name, "inputSchema": self.input_schema}
         if self.description:
             shown["description"] = self.description
@@ -58,7 +61,11 @@ class FakeTool:
             shown["outputSchema"] = self.output_schema
         if task_support is not None:
             shown["execution"] = {"taskSupport": task_support}
-        return {**shown, **self.extra}
+        shown.update(self.extra)
+        if shows_apps and self.ui is not None:
+            ui = {"resourceUri": self.ui} if isinstance(self.ui, str) else dict(self.ui)
+            shown["_meta"] = {**shown.get("_meta", {}), "ui": ui}
+        return shown
 
 
 @dataclass(frozen=True)

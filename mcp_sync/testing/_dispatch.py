@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, cast
 
-from . import _caching, _methods, _task_methods
+from . import _caching, _methods, _skills, _task_methods
 from ._context import ToolContext
 from ._functions import call_override
 from ._rpc import (
@@ -48,6 +48,9 @@ _METHODS = {
     "completion/complete": _Method(_methods.complete),
     "logging/setLevel": _Method(_methods.set_level, stateless=False),
     "subscriptions/listen": _Method(_methods.listen, handshake=False),
+    "skills/list": _Method(_skills.list_skills, handshake=False, cacheable=True),
+    "skills/get": _Method(_skills.get_skill, handshake=False, cacheable=True),
+    "resources/directory/read": _Method(_skills.read_directory, handshake=False),
     "tasks/get": _Method(_task_methods.get),
     "tasks/update": _Method(_task_methods.update, handshake=False),
     "tasks/cancel": _Method(_task_methods.cancel),
@@ -63,6 +66,8 @@ def is_modern(exchange: Exchange) -> bool:
         return False
     if META_VERSION in exchange.meta:
         return True
+    if exchange.connection.version:
+        return False
     method = _METHODS.get(exchange.method)
     if method is not None and method.handshake != method.stateless:
         return method.stateless

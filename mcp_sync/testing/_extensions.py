@@ -12,9 +12,12 @@ if TYPE_CHECKING:
     from ._server import FakeServer
 
 TASKS = "io.modelcontextprotocol/tasks"
+SKILLS = "io.modelcontextprotocol/skills"
+APPS = "io.modelcontextprotocol/ui"
+APP_TYPE = "text/html;profile=mcp-app"
 
 # These belong to revisions without a handshake.
-_STATELESS_ONLY = (TASKS,)
+_STATELESS_ONLY = (TASKS, SKILLS)
 
 
 def offered(server: FakeServer) -> Message:
@@ -22,6 +25,10 @@ def offered(server: FakeServer) -> Message:
     found: Message = {}
     if any(tool.task for tool in server.tools.values()):
         found[TASKS] = {}
+    if server.skills:
+        found[SKILLS] = {"directoryRead": True}
+    if any(uri.startswith("ui://") for uri in server.resources):
+        found[APPS] = {}
     return {**found, **server.extensions}
 
 
@@ -63,3 +70,11 @@ def require_declared(exchange: Exchange, extension: str) -> None:
     if not is_declared(exchange, extension):
         needed: Message = {"requiredCapabilities": {"extensions": {extension: {}}}}
         raise RpcError(MISSING_CAPABILITY, f"The client did not declare the extension {extension}", needed)
+
+
+def shows_apps(exchange: Exchange) -> bool:
+    """Whether the client has declared that it can show the pages of apps."""
+    extensions = exchange.capabilities.get("extensions")
+    settings = extensions.get(APPS) if isinstance(extensions, dict) else None
+    kinds = settings.get("mimeTypes") if isinstance(settings, dict) else None
+    return isinstance(kinds, list) and APP_TYPE in kinds

@@ -85,7 +85,8 @@ def unsubscribe(exchange: Exchange) -> Message:
 def list_tools(exchange: Exchange) -> Message:
     """List the tools."""
     tools = exchange.connection.server.tools.values()
-    shown = [tool.wire(_task_methods.task_support(exchange, tool)) for tool in tools]
+    apps = _extensions.shows_apps(exchange)
+    shown = [tool.wire(_task_methods.task_support(exchange, tool), apps) for tool in tools]
     return _pages.page(exchange, "tools", shown)
 
 

@@ -12,9 +12,11 @@ from ._announcing import Announcing
 from ._catalog import FakePrompt, FakeResource, FakeTool
 from ._exchange import Connection
 from ._functions import Function
+from ._offering import Offering
 from ._revisions import is_modern, served_versions
 from ._rpc import Message, Send
 from ._serving import Serving
+from ._skills import FakeSkill
 from ._subscriptions import Subscriptions
 from ._tasks import Tasks
 
@@ -28,7 +30,7 @@ class Override(NamedTuple):
     raw: bool
 
 
-class FakeServer(Announcing, Serving):
+class FakeServer(Offering, Announcing, Serving):
     """A small MCP server for tests, of any revision, without a network.
 
     ::
@@ -104,6 +106,7 @@ class FakeServer(Announcing, Serving):
         self.tools: dict[str, FakeTool] = _catalog.named_items("tools", tools, _catalog.as_tool)
         self.prompts: dict[str, FakePrompt] = _catalog.named_items("prompts", prompts, _catalog.as_prompt)
         self.resources: dict[str, FakeResource] = _catalog.resources_by_uri(resources)
+        self.skills: dict[str, FakeSkill] = {}
         self.page_size = page_size
         self.instructions = instructions
         self.server_info = dict(server_info or {"name": "fake-server", "version": "1.0"})
@@ -226,44 +229,3 @@ class FakeServer(Announcing, Serving):
             raw: Leave the result as it is; otherwise what the revision asks of every result is added.
         """
         self.overrides[method] = Override(function, raw)
-
-    def tool(self, **details: Any) -> Callable[[Function], Function]:
-        """Decorate a function that is a tool.
-
-        ::
-
-            @server.tool(task=True)
-            def report(context, month: str) -> str:
-                context.status("collecting")
-                go_on.wait(10)  # an event of the test
-                return "done"
-
-        Args:
-            **details: Attributes of `FakeTool`.
-        """
-
-        def add(function: Function) -> Function:
-            self.add_tool(FakeTool(function, **details))
-            return function
-
-        return add
-
-    def add_tool(self, tool: Union[Function, FakeTool], name: str = "") -> None:
-        """Add a tool, or replace the one of that name."""
-        self.tools = {
-            **self.tools,
-            **_catalog.named_items("tools", {name: tool} if name else [tool], _catalog.as_tool),
-        }
-
-    def remove_tool(self, name: str) -> None:
-        """Take a tool away."""
-        self.tools = {key: tool for key, tool in self.tools.items() if key != name}
-
-    def add_resource(self, uri: str, content: Any) -> None:
-        """Add a resource or a template, or replace the one of that URI."""
-        self.resources = {**self.resources, uri: _catalog.as_resource(uri, content)}
-
-    def add_prompt(self, prompt: Union[Function, FakePrompt], name: str = "") -> None:
-        """Add a prompt, or replace the one of that name."""
-        added = _catalog.named_items("prompts", {name: prompt} if name else [prompt], _catalog.as_prompt)
-        self.prompts = {**self.prompts, **added}
