@@ -97,6 +97,7 @@ class Connection:
         era: The revision in use; set when the negotiation is done, and replaced as a whole.
         error: Why the connection is dead, ``None`` while it lives.
         server_info: The server's ``Implementation`` as it came.
+        trusted: Whether the server has shown that it speaks the revision, as far as it can be made to.
         rubbish: The last few things that came and were no messages, for the error if nothing else comes.
     """
 
@@ -108,6 +109,7 @@ class Connection:
         self.channel = channel
         self.error: Optional[MCPError] = None
         self.server_info: Optional[Mapping[str, Any]] = None
+        self.trusted = False
         self._router = router
         self._next_id = next_id
         self._timeouts = timeouts
@@ -317,6 +319,7 @@ class Connection:
         result = reply["result"]
         if not isinstance(result, dict):
             raise InvalidResult(f"the result of {spec.method} is no object", result=result)
+        self.trusted = True
         if self.server_info is None:
             self.note_server_info(None, result.get("_meta"))
         return result

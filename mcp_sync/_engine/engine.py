@@ -15,17 +15,21 @@ from typing import Any, Optional, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from .._concurrency.deadline import Deadline
+from .._protocol import methods
 from .._protocol.eras import COMPLETE, INPUT_REQUIRED, LOG_LEVEL_KEY, Era, StatelessEra
 from .._protocol.input_rounds import input_requests, next_params
 from .._protocol.methods import MethodSpec
+from .._protocol.negotiation import may_be_older, unfit
 from .._protocol.recovery import Again, after_failure
 from .._protocol.versions import MODERN_VERSIONS, best_common
 from ..errors import (
     CallCancelled,
     CallTimeout,
+    HTTPStatusError,
     InputRoundsExceeded,
     InvalidResult,
     MCPError,
+    RemoteError,
     SessionExpired,
     TransportError,
     UnsupportedProtocolVersion,
@@ -68,7 +72,11 @@ class Engine(Lifecycle):
     ) -> dict[str, Any]:
         """Make a call and return its final result as it came, or one of a kind in ``options.stop_at``."""
         connection = self.connection(deadline, options.cancel)
-        kind, result = self._exchange(connection, spec, params, options, deadline)
+        try:
+            kind, result = self._exchange(connection, spec, params, options, deadline)
+        except (RemoteError, HTTPStatusError) as refusal:
+            self._check_revision(connection, refusal, options, deadline)
+            raise
         if kind == COMPLETE:
             return result
         try:
@@ -76,6 +84,29 @@ class Engine(Lifecycle):
         except (TransportError, CallTimeout, CallCancelled) as error:
             error.request_sent = True  # Whatever became of the last request, the first one was answered.
             raise
+
+    def _check_revision(
+        self, connection: Connection, refusal: MCPError, options: CallOptions, deadline: Deadline
+    ) -> None:
+        """After the first refusal by a server that was said to speak a modern revision, ask whether it does.
+
+        Raises:
+            NegotiationFailed: It does not.
+        """
+        era = connection.era
+        if connection.trusted or era.handshake or era.server or not may_be_older(refusal):
+            return
+        bound = deadline.within(self.plan.settings.timeouts.probe)
+        options = CallOptions(headers=options.headers, cancel=options.cancel)
+        answer: Any
+        try:
+            answer = connection.exchange(era, methods.DISCOVER, {}, options, bound)
+        except MCPError as error:
+            answer = error
+        fault = unfit(era.version, refusal, answer)
+        if fault is not None:
+            raise fault from refusal
+        connection.trusted = True
 
     def _go_on(
         self,

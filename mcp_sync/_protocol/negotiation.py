@@ -133,6 +133,20 @@ def negotiate(
     """
     if mode in MODERN_VERSIONS:
         return Verdict(mode)
+    talk = _settle(mode, known_legacy, falls_back, known_older)
+    if mode == AUTO:
+        return (yield from talk)
+    try:
+        return (yield from talk)
+    except NegotiationFailed as error:
+        if best_common(tuple(TRAITS), error.server_versions) is None:
+            raise
+        raise _not_admitted(mode, error.server_versions) from error.__cause__
+    except MethodNotFound as error:
+        raise _not_admitted(mode, ()) from error
+
+
+def _settle(mode: str, known_legacy: bool, falls_back: bool, known_older: bool) -> Negotiation:
     pinned = mode not in (AUTO, LEGACY)
     offer = mode if pinned else LATEST_HANDSHAKE
     if known_older:
@@ -178,6 +192,35 @@ def discover(version: str) -> Negotiation:
         client_versions=MODERN_VERSIONS,
         server_versions=_named_versions(outcome),
     )
+
+
+def may_be_older(refusal: Exception) -> bool:
+    """Whether a server may have refused a request because it speaks no modern revision.
+
+    Source: specification 2026-07-28, the sections on backward compatibility.
+    """
+    if isinstance(refusal, HTTPStatusError):
+        return refusal.status == 400
+    return isinstance(refusal, RemoteError) and not isinstance(
+        refusal, (HeaderMismatch, MissingClientCapability)
+    )
+
+
+def unfit(mode: str, refusal: Exception, answer: Outcome) -> Optional[NegotiationFailed]:
+    """Judge a server that refused a request of the revision that it was said to speak.
+
+    Args:
+        mode: That revision.
+        refusal: What it said to the request.
+        answer: What it then said to ``server/discover``.
+
+    Returns:
+        What is wrong, or ``None`` if it speaks that revision, or if that cannot be told.
+    """
+    if isinstance(answer, Exception) and not may_be_older(answer):
+        return None
+    named = _named_versions(answer) or _named_versions(refusal)
+    return None if mode in named else _not_admitted(mode, named)
 
 
 def _modern(outcome: Outcome, asked: str) -> Generator[Step, Outcome, Optional[Verdict]]:
@@ -235,7 +278,7 @@ def _handshake(
     older = best_common(HANDSHAKE_VERSIONS, named)
     if again and not pinned and older is not None and older != offer:
         return (yield from _handshake(older, modern=False, remember=remember, again=False))
-    if named and older is None:
+    if named and (pinned or older is None):
         raise _nothing_in_common(named) from outcome
     if falls_back and not named and may_speak_older_transport(outcome):
         fault = yield FallBack()
@@ -289,6 +332,22 @@ def _nothing_in_common(named: tuple[str, ...]) -> NegotiationFailed:
         client_versions=tuple(TRAITS),
         server_versions=named,
     )
+
+
+def _not_admitted(mode: str, named: tuple[str, ...]) -> NegotiationFailed:
+    """Say that a server could be spoken to, or may be, if it were not for ``mode``."""
+    admitted = HANDSHAKE_VERSIONS if mode == LEGACY else (mode,)
+    found = best_common(tuple(TRAITS), named)
+    if found is not None:
+        text = f"the server offers protocol revision {', '.join(named)}, but mode={mode!r} admits only "
+        text += f"{', '.join(admitted)}; mode='auto' finds {found}"
+    elif mode in MODERN_VERSIONS:
+        text = f"the server takes no requests of protocol revision {mode}, so it seems to speak older ones "
+        text += "only; mode='auto' finds out which"
+    else:
+        text = f"the server does not know initialize, so it speaks no revision that mode={mode!r} admits; "
+        text += "mode='auto' finds out what it speaks"
+    return NegotiationFailed(text, client_versions=admitted, server_versions=named)
 
 
 def _named_versions(outcome: Outcome) -> tuple[str, ...]:

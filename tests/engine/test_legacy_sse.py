@@ -24,6 +24,7 @@ from mcp_sync.errors import (
     ConnectionLost,
     HTTPStatusError,
     MCPError,
+    NegotiationFailed,
     RemoteError,
 )
 from mcp_sync.testing import FakeServer, HTTPReply, HTTPRequest, ToolContext
@@ -329,7 +330,7 @@ def test_a_url_falls_back_to_http_with_sse(mode, reply):
         (HTTPReply(410), HTTPStatusError),
         (rpc(200, -32603), RemoteError),
         (rpc(400, -32022), MCPError),
-        (rpc(404, -32601), RemoteError),
+        (rpc(404, -32601), (RemoteError, NegotiationFailed)),
         (rpc(400, -32020), MCPError),
     ],
 )

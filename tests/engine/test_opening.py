@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 
 import pytest
 
-from mcp_sync import Client, ClientSession, Timeouts
+from mcp_sync import Client, ClientSession, InMemory, Timeouts
 from mcp_sync.errors import (
     CallTimeout,
     ConnectFailed,
     ConnectionLost,
     InternalError,
+    InvalidParams,
     NegotiationFailed,
     UsageError,
 )
+from mcp_sync.testing import FakeServer
 
 from .background import Background, wait_until
 from .scripted import LEGACY, MODERN, DuplexTarget, PostTarget, legacy, modern, refusal, text
@@ -438,3 +441,70 @@ def test_a_session_whose_handshake_failed_can_try_again():
         with pytest.raises(InternalError):
             session.initialize()
         assert session.initialize().protocol_version == LEGACY
+
+
+# --- a revision that the server was said to speak ---------------------------------------------------------
+
+
+@contextlib.contextmanager
+def older_server(transport):
+    server = FakeServer([double], versions="2025-06-18")
+    if transport == "memory":
+        yield InMemory(server)
+        return
+    with server.serve_http() if transport == "http" else server.serve_websocket() as endpoint:
+        yield endpoint.url
+
+
+def double(n: int) -> dict:
+    raise AssertionError("nobody may run it")
+
+
+@pytest.mark.parametrize("transport", ["memory", "http", "websocket"])
+def test_a_server_that_does_not_speak_the_revision_it_is_said_to_is_told_with_the_way_out(transport):
+    with older_server(transport) as target, Client(target, mode=MODERN) as client:
+        for _ in range(2):
+            with pytest.raises(NegotiationFailed, match="mode='auto' finds") as caught:
+                client.call_tool("double", {"n": 1})
+            assert caught.value.client_versions == (MODERN,)
+            assert caught.value.__cause__ is not None
+    with older_server(transport) as target, Client(target) as client:
+        assert client.protocol_version == "2025-06-18"
+
+
+@pytest.mark.parametrize("kind", [DuplexTarget, PostTarget])
+def test_what_a_server_refuses_that_speaks_the_revision_is_raised_as_it_is(kind):
+    target = kind(modern(tools_call=lambda request: refusal(-32602, "no such tool")))
+    with Client(target, mode=MODERN) as client:
+        for _ in range(2):
+            with pytest.raises(InvalidParams, match="no such tool"):
+                client.call_tool("x")
+    # It is asked once.
+    assert methods_of(target.now) == ["tools/call", "server/discover", "tools/call"]
+
+
+def test_a_server_that_has_answered_is_not_asked_what_it_speaks():
+    outcomes = iter([text("done"), refusal(-32602)])
+    target = DuplexTarget(modern(tools_call=lambda request: next(outcomes)))
+    with Client(target, mode=MODERN) as client:
+        assert client.call_tool("x").text == "done"
+        with pytest.raises(InvalidParams):
+            client.call_tool("x")
+    assert methods_of(target.now) == ["tools/call", "tools/call"]
+
+
+@pytest.mark.parametrize(("script", "first"), [(modern, ["server/discover"]), (legacy, None)])
+def test_a_server_with_which_a_revision_was_settled_is_not_asked_again(script, first):
+    target = DuplexTarget(script(tools_call=lambda request: refusal(-32602)))
+    with Client(target, mode="auto" if first else LEGACY) as client, pytest.raises(InvalidParams):
+        client.call_tool("x")
+    first = first or ["initialize", "notifications/initialized"]
+    assert methods_of(target.now) == [*first, "tools/call"]
+
+
+def test_a_server_that_leaves_the_question_open_has_its_refusal_raised():
+    scripts = modern(tools_call=lambda request: refusal(-32602))
+    scripts["server/discover"] = lambda request: None
+    client = Client(DuplexTarget(scripts), mode=MODERN, timeouts=Timeouts(probe=0.05))
+    with client, pytest.raises(InvalidParams):
+        client.call_tool("x")

@@ -17,10 +17,13 @@ from mcp_sync._protocol.negotiation import (
     Verdict,
     check_mode,
     discover,
+    may_be_older,
     may_speak_older_transport,
     negotiate,
     take_up,
+    unfit,
 )
+from mcp_sync._protocol.versions import HANDSHAKE_VERSIONS
 from mcp_sync.errors import (
     AuthError,
     CallTimeout,
@@ -31,6 +34,7 @@ from mcp_sync.errors import (
     InvalidMessage,
     InvalidResult,
     MessageTooLarge,
+    MethodNotFound,
     NegotiationFailed,
     RemoteError,
     UnsupportedProtocolVersion,
@@ -267,7 +271,7 @@ def test_an_unknown_revision_that_the_server_chooses_is_an_error_that_names_both
     assert isinstance(problem, NegotiationFailed)
     assert LATEST in problem.client_versions
     assert problem.server_versions == ((version,) if isinstance(version, str) else ())
-    assert repr(version) in str(problem)
+    assert str(version) in str(problem)
 
 
 def test_a_missing_revision_is_an_error():
@@ -322,8 +326,88 @@ def test_versions_in_the_text_of_another_status_than_400_mean_nothing():
 
 
 def test_a_pinned_revision_is_not_exchanged_for_one_that_the_server_lists():
-    problem = refuses(-32602, "2025-03-26")
-    assert fails(negotiate("2025-06-18"), problem) is problem
+    refusal = refuses(-32602, "2025-03-26")
+    problem = fails(negotiate("2025-06-18"), refusal)
+    assert isinstance(problem, NegotiationFailed)
+    assert problem.__cause__ is refusal
+
+
+# --- modes that leave out what the server speaks ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mode", "answer", "named"),
+    [
+        ("legacy", refuses(-32022, NEW), (NEW,)),
+        ("2025-06-18", refuses(-32022, NEW), (NEW,)),
+        ("2025-06-18", refuses(-32602, "2025-03-26", "2024-11-05"), ("2025-03-26", "2024-11-05")),
+        ("2025-06-18", accepts("2025-03-26"), ("2025-03-26",)),
+    ],
+)
+def test_a_mode_that_leaves_out_what_the_server_offers_is_told_with_a_mode_that_does_not(mode, answer, named):
+    problem = fails(negotiate(mode), answer)
+    assert isinstance(problem, NegotiationFailed)
+    assert problem.server_versions == named
+    assert problem.client_versions == (HANDSHAKE_VERSIONS if mode == "legacy" else (mode,))
+    assert f"offers protocol revision {', '.join(named)}, but mode={mode!r} admits only" in str(problem)
+    assert f"mode='auto' finds {named[0]}" in str(problem)
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2025-06-18"])
+def test_a_server_that_does_not_know_the_handshake_is_told_with_a_mode_that_needs_none(mode):
+    refusal = refuses(-32601)
+    problem = fails(negotiate(mode), refusal)
+    assert isinstance(problem, NegotiationFailed)
+    assert problem.__cause__ is refusal
+    assert "mode='auto'" in str(problem)
+
+
+@pytest.mark.parametrize(
+    "refusal", [refuses(-32600), refuses(-32602), refuses(-32601), status(400)], ids=repr
+)
+@pytest.mark.parametrize("answer", [refuses(-32600), refuses(-32601), status(400)], ids=repr)
+def test_a_server_that_refuses_a_modern_request_and_the_question_what_it_speaks_is_unfit(refusal, answer):
+    assert may_be_older(refusal)
+    problem = unfit(NEW, refusal, answer)
+    assert isinstance(problem, NegotiationFailed)
+    assert NEW in str(problem)
+    assert "mode='auto'" in str(problem)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "answer"),
+    [
+        (refuses(-32022, LATEST), refuses(-32601)),
+        (refuses(-32600), refuses(-32022, LATEST)),
+        (refuses(-32600), {"supportedVersions": [LATEST]}),
+        (refuses(-32600), status(400, f"Unsupported protocol version (supported versions: {LATEST})")),
+    ],
+    ids=repr,
+)
+def test_an_unfit_server_is_told_with_the_revisions_that_it_names_anywhere(refusal, answer):
+    problem = unfit(NEW, refusal, answer)
+    assert problem is not None
+    assert problem.server_versions == (LATEST,)
+    assert problem.client_versions == (NEW,)
+    assert f"mode='auto' finds {LATEST}" in str(problem)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [DISCOVERED, refuses(-32020), refuses(-32021), status(503), CallTimeout("slow"), ConnectionLost("gone")],
+    ids=repr,
+)
+def test_a_server_that_may_speak_the_revision_is_not_called_unfit(answer):
+    assert unfit(NEW, refuses(-32602), answer) is None
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [refuses(-32020), refuses(-32021), status(401), status(404), status(500), CallTimeout("slow")],
+    ids=repr,
+)
+def test_other_refusals_say_nothing_about_the_revision(refusal):
+    assert not may_be_older(refusal)
 
 
 # --- modern servers that were taken for legacy ones ------------------------------------------------------
@@ -435,7 +519,6 @@ def test_a_plain_refusal_of_initialize_leaves_the_older_transport(error: Excepti
         refused(-32022, 400),
         refused(-32020, 400),
         refused(-32021, 400),
-        refused(-32601, 404),
         remote_error(-32602, "no"),
         refused(-32603, 500),
         ConnectFailed("refused"),
@@ -447,7 +530,7 @@ def test_a_plain_refusal_of_initialize_leaves_the_older_transport(error: Excepti
 def test_any_other_failure_is_told_as_it_is(error: Exception) -> None:
     assert not may_speak_older_transport(error)
     raised = fails(negotiate("legacy", falls_back=True), error)
-    assert raised is error or isinstance(error, UnsupportedProtocolVersion)
+    assert raised is error or isinstance(error, (UnsupportedProtocolVersion, MethodNotFound))
 
 
 def test_without_an_older_transport_nothing_falls_back() -> None:
