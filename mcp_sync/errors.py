@@ -23,9 +23,9 @@
     |- InputRequired             the call was asked to pause for input
     |- ToolFailed                only with ``raise_on_error=True``
     |- OutputInvalid             only with ``validation="strict"``
-    `- AuthError                 raised by the authorization hooks: .url
+    `- AuthError                 raised by the authorization hooks: .url .transient
        |- AuthorizationRequired  AccessDenied  RegistrationFailed
-       |- TokenRequestFailed     .error .status .transient
+       |- TokenRequestFailed     .error .status
        `- IssuerMismatch         InsufficientScope (.scopes)
 
 All of them can be pickled. A message names method and peer where there are any, never a secret.
@@ -416,11 +416,10 @@ class AuthError(MCPError):
         transient: Whether trying again later may help, with nothing changed.
     """
 
-    transient: bool = False
-
-    def __init__(self, message: str, *, url: str = "") -> None:
+    def __init__(self, message: str, *, url: str = "", transient: bool = False) -> None:
         super().__init__(message)
         self.url = url
+        self.transient = transient
 
 
 class AuthorizationRequired(AuthError):
@@ -453,7 +452,6 @@ class TokenRequestFailed(AuthError):
     Attributes:
         error: The OAuth error code, such as ``invalid_grant``; empty if there was none.
         status: The HTTP status of the answer, ``None`` if there was none.
-        transient: Whether trying again later may help.
     """
 
     def __init__(
@@ -465,10 +463,9 @@ class TokenRequestFailed(AuthError):
         status: Optional[int] = None,
         transient: bool = False,
     ) -> None:
-        super().__init__(message, url=url)
+        super().__init__(message, url=url, transient=transient)
         self.error = error
         self.status = status
-        self.transient = transient
 
 
 class IssuerMismatch(AuthError):

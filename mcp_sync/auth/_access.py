@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Optional
 
 from .._concurrency.deadline import Deadline
@@ -163,21 +163,21 @@ class Access:
                 without saying that the grant is no good.
         """
         with self.turn.taken(errand, f"the refresh of a token for {self.server_name}"):
-            held = self.read()
-            if held is None or held.is_newer_than(used):
-                return held
-            if held.grant.refresh_token is None:
+            current = self.read()
+            if current is None or current.is_newer_than(used):
+                return current
+            if current.grant.refresh_token is None:
                 return None
             with self._locked(errand):
-                held = self.read()
-                if held is not None and not held.is_newer_than(used):
-                    held = self.in_use.rewritten(held)
-                if held is None or held.is_newer_than(used):
-                    return held
-                return self._refreshed(errand, held)
+                current = self.read()
+                if current is not None and not current.is_newer_than(used):
+                    current = self.in_use.rewritten(current)
+                if current is None or current.is_newer_than(used):
+                    return current
+                return self._refreshed(errand, current)
 
-    def _refreshed(self, errand: Errand, held: Current) -> Optional[Current]:
-        grant, found = held.grant, self.authority.known()
+    def _refreshed(self, errand: Errand, current: Current) -> Optional[Current]:
+        grant, found = current.grant, self.authority.known()
         client = self.authority.client_of(errand, grant, found)
         if found is None or client is None:
             return None
@@ -185,20 +185,20 @@ class Access:
         try:
             new = self.authority.refresh(errand, grant, found, client, prover)
         except TokenRequestFailed as error:
-            return self._after_refusal(error, held, client)
+            return self._after_refusal(error, current, client)
         except AccessDenied as error:
             self.in_use.why = error.with_traceback(None)
             return None
-        return self.in_use.keep(new, held.version)
+        return self.in_use.keep(new, current.version)
 
     def _after_refusal(
-        self, error: TokenRequestFailed, held: Current, client: ClientRecord
+        self, error: TokenRequestFailed, current: Current, client: ClientRecord
     ) -> Optional[Current]:
         """Find out what is left after a refresh that was refused."""
         if error.transient:
             raise error
         newer = self.read()
-        if newer is not None and newer.grant.access_token != held.grant.access_token:
+        if newer is not None and newer.grant.access_token != current.grant.access_token:
             return newer
         if error.error in FORGOTTEN:
             if not client.registered:
@@ -212,7 +212,7 @@ class Access:
         self.in_use.why = error.with_traceback(None)
         if error.error in (_NO_GOOD, *FORGOTTEN):
             # Only what was refused: whatever is newer stays.
-            self.in_use.forget(held.version)
+            self.in_use.forget(current.version)
         return None
 
     # --- a new one -----------------------------------------------------------------------------------------
@@ -257,10 +257,10 @@ class Access:
                 return self.auth._log_in(Login(self, errand, found, challenge, scope, used))
 
     def _of_others(self, used: Optional[str], must_cover: Optional[str]) -> Optional[Current]:
-        held = self.read()
-        if held is None or not held.is_newer_than(used) or not is_for(held.grant, must_cover):
+        current = self.read()
+        if current is None or not current.is_newer_than(used) or not is_for(current.grant, must_cover):
             return None
-        return held
+        return current
 
     def _asked(self, login: Login, asking: Optional[frozenset[str]]) -> Current:
         """Have a person asked, and tell the answer to all that wait for it."""
@@ -313,11 +313,11 @@ class Access:
             self.vault.keep_found(self.server, found)
             if old is not None and old != self.vault.grant_key(self.server):
                 self.vault.forget_grant_under(old)
-            held = self.vault.grant(self.server)
+            kept = self.vault.grant(self.server)
         except (AuthError, CallTimeout):
             self.in_use.use_unwritten(grant)
             raise
-        return self.in_use.keep(grant, held.version if held is not None else None, is_login=True)
+        return self.in_use.keep(grant, kept.version if kept is not None else None, is_login=True)
 
     # --- none any more -------------------------------------------------------------------------------------
 
@@ -329,23 +329,24 @@ class Access:
         """
         errand = Errand(deadline=Deadline(seconds))
         try:
-            with errand.here():
-                try:
+            with errand.here(), ExitStack() as lock:
+                key = self.vault.grant_key(self.server)
+                with suppress(CallTimeout):
                     # A refresh that is under way would bring a grant that nobody revokes.
-                    with self._locked(errand) as key:
-                        return self._log_out(errand, key)
-                except CallTimeout:
-                    return self._log_out(errand, self.vault.grant_key(self.server))
+                    lock.enter_context(self._locked(errand))
+                return self._log_out(errand, key)
         except CallTimeout as error:
             what = "others keep the token store from being used"
             raise AuthError(f"{what}: not within {seconds:g} s") from error
 
     def _log_out(self, errand: Errand, key: Optional[Key]) -> bool:
-        held, found = self.read(), self.authority.known()
+        current, found = self.read(), self.authority.known()
         self.in_use.current = None
         self.in_use.asked.clear()
         try:
-            return held is not None and found is not None and self.authority.revoke(errand, held.grant, found)
+            if current is None or found is None:
+                return False
+            return self.authority.revoke(errand, current.grant, found)
         except (AuthError, CallTimeout, UsageError) as error:
             logger.warning("A token for %s could not be revoked: %s", self.server_name, error)
             return False
@@ -354,11 +355,11 @@ class Access:
                 self.vault.forget_grant_under(key)
 
     @contextmanager
-    def _locked(self, errand: Errand) -> Iterator[Optional[Key]]:
+    def _locked(self, errand: Errand) -> Iterator[None]:
         """Hold the grant against other processes."""
         key = self.vault.grant_key(self.server)
         if key is None:
-            yield None
+            yield
             return
         with self.vault.store.lock(key, errand.within(CONVERSATION_SECONDS)):
-            yield key
+            yield

@@ -22,7 +22,7 @@ from ._decisions import (
     Case,
     Decision,
     GiveUp,
-    Step,
+    Try,
     decide,
     demanded_scopes,
 )
@@ -86,10 +86,10 @@ class Attempt:
                 return response
             challenge = relevant_challenge(response.headers, self._schemes())
             decision = self._decide(response, challenge)
-            if not isinstance(decision, (Step, GiveUp)):
+            if not isinstance(decision, (Try, GiveUp)):
                 return response
             # One that comes with the demand for it is for this request: others would use it up.
-            kept = nonce if isinstance(decision, Step) and decision.what == NONCE else None
+            kept = nonce if isinstance(decision, Try) and decision.what == NONCE else None
             if kept is None:
                 self._note_nonce(response, nonce)
             drain(response)
@@ -124,8 +124,8 @@ class Attempt:
             and request.url != self._url
             and (RESEND not in self._tried)
         ):
-            return Step(RESEND)  # After a redirect the proof is for another URL.
-        held = access.read()
+            return Try(RESEND)  # After a redirect the proof is for another URL.
+        kept = access.read()
         return decide(
             Case(
                 access.server,
@@ -133,10 +133,10 @@ class Attempt:
                 challenge,
                 used=current.grant.access_token if current is not None else None,
                 is_late=current is not None and not current.is_valid,
-                held=held.grant if held is not None else None,
-                is_valid=held is not None and held.is_valid,
+                held=kept.grant if kept is not None else None,
+                is_valid=kept is not None and kept.is_valid,
                 tried=self._tried,
-                can_refresh=held is not None and held.grant.refresh_token is not None,
+                can_refresh=kept is not None and kept.grant.refresh_token is not None,
                 may_ask=self._may_ask(request.method),
                 brings_nonce="dpop-nonce" in response.headers,
                 asked=access.in_use.asked,
@@ -157,7 +157,7 @@ class Attempt:
         bound = self._errand.deadline
         return exchange.call is not None or bound.pausable or bound.timeout is not None
 
-    def _take(self, step: Step, challenge: Optional[Challenge], method: str) -> Current:
+    def _take(self, step: Try, challenge: Optional[Challenge], method: str) -> Current:
         """Get the grant with which the request is to be sent again."""
         access, errand = self._access, self._errand
         used = self._current.grant.access_token if self._current is not None else None
@@ -177,7 +177,7 @@ class Attempt:
             current = access.authorize(errand, used, challenge, None)
         return current
 
-    def _without_refresh(self, challenge: Optional[Challenge], method: str) -> Step:
+    def _without_refresh(self, challenge: Optional[Challenge], method: str) -> Try:
         """Say what follows a refresh that came to nothing.
 
         Raises:
@@ -197,7 +197,7 @@ class Attempt:
             finally:
                 del decision
         self._tried.append(AUTHORIZE)
-        return Step(AUTHORIZE)
+        return Try(AUTHORIZE)
 
     def _explained(self, error: AuthError) -> AuthError:
         if self._access.in_use.why is not None:

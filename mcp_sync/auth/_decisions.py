@@ -29,7 +29,7 @@ _TOO_LITTLE = "insufficient_scope"
 _NEEDS_NONCE = "use_dpop_nonce"
 
 
-class Step(NamedTuple):
+class Try(NamedTuple):
     """What to try next.
 
     Attributes:
@@ -56,7 +56,7 @@ class Leave(NamedTuple):
     """It is none of authorization's business: the response goes to the caller."""
 
 
-Decision = Union[Step, GiveUp, Leave]
+Decision = Union[Try, GiveUp, Leave]
 
 
 @dataclass(frozen=True)
@@ -114,17 +114,17 @@ def _about_token(case: Case) -> Decision:
     tried = list(case.tried)
     if case.error == _NEEDS_NONCE and case.brings_nonce:
         # Another token would not help, and a third nonce no more than the second.
-        return GiveUp(_wrong_nonce(case)) if tried[-1:] == [NONCE] else Step(NONCE)
+        return GiveUp(_wrong_nonce(case)) if tried[-1:] == [NONCE] else Try(NONCE)
     # Twice may others be faster; a third time would have no end.
     if case.is_newer_held and tried.count(RESEND) < max(2, _most(case)) and AUTHORIZE not in tried:
-        return Step(RESEND)
+        return Try(RESEND)
     if case.held is not None and case.can_refresh and tried.count(REFRESH) < _most(case) and _is_first(case):
-        return Step(REFRESH)
+        return Try(REFRESH)
     if AUTHORIZE in case.tried or STEP_UP in case.tried:
         return GiveUp(AuthError(_refuses(case), url=public_url(case.server)))
     if not case.may_ask:
         return GiveUp(AuthorizationRequired(f"{public_url(case.server)} asks for a login; {_silent()}"))
-    return Step(AUTHORIZE)
+    return Try(AUTHORIZE)
 
 
 def _most(case: Case) -> int:
@@ -142,7 +142,7 @@ def _about_scope(case: Case) -> Decision:
     wanted = demanded_scopes(case.challenge, case.used)
     held = case.held
     if held is not None and case.is_newer_held and RESEND not in case.tried and _covers(held, wanted):
-        return Step(RESEND)
+        return Try(RESEND)
     asked_before = (held.requested or held.scope) if held is not None else None
     scope = scope_union(asked_before, *wanted)
     known = frozenset(scope_tokens(scope)) in case.asked or (held is not None and _covers(held, wanted))
@@ -150,7 +150,7 @@ def _about_scope(case: Case) -> Decision:
         return GiveUp(_too_little(case, wanted, "a token with all that was to be had does not suffice"))
     if not case.may_ask:
         return GiveUp(_too_little(case, wanted, _silent()))
-    return Step(STEP_UP, scope)
+    return Try(STEP_UP, scope)
 
 
 def demanded_scopes(challenge: Optional[Challenge], used: Optional[str]) -> list[str]:

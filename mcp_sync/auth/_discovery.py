@@ -54,16 +54,26 @@ class _Trail:
 
     def __init__(self) -> None:
         self.is_doubtful = False
+        self._is_passing = False
         self._lines: list[str] = []
         self._last_url = ""
         self._cause: Optional[AuthError] = None
         self._mismatch: Optional[tuple[str, str]] = None
 
-    def add(self, url: str, said: str, *, doubtful: bool = False, cause: Optional[AuthError] = None) -> None:
-        """Write down what one URL said."""
+    def add(
+        self,
+        url: str,
+        said: str,
+        *,
+        doubtful: bool = False,
+        passing: bool = False,
+        cause: Optional[AuthError] = None,
+    ) -> None:
+        """Write down what one URL said, and whether it may say something else in a while."""
         self._last_url = public_url(url)
         self._lines.append(f"{self._last_url}: {said}")
-        self.is_doubtful = self.is_doubtful or doubtful
+        self.is_doubtful = self.is_doubtful or doubtful or passing
+        self._is_passing = self._is_passing or passing
         self._cause = cause or self._cause
 
     def add_mismatch(self, url: str, expected: str, actual: str) -> None:
@@ -74,7 +84,7 @@ class _Trail:
     def error(self, what: str) -> AuthError:
         """Return the error that lists all of it, in order."""
         message = f"{what}; tried " + "; ".join(self._lines)
-        error = AuthError(message, url=self._last_url)
+        error = AuthError(message, url=self._last_url, transient=self._is_passing)
         if self._mismatch is not None:
             expected, actual = self._mismatch
             error = IssuerMismatch(message, url=self._last_url, expected=expected, actual=actual)
@@ -232,11 +242,11 @@ def _read(
     try:
         answer = yield Fetch(purpose, url, headers=headers)
     except AuthError as error:
-        trail.add(url, str(error), doubtful=True, cause=error)
+        trail.add(url, str(error), doubtful=True, passing=error.transient, cause=error)
         return None
     body = json_object(answer.body) if answer.status == 200 else None
     if body is None:
-        trail.add(url, described(answer), doubtful=is_passing(answer.status))
+        trail.add(url, described(answer), passing=is_passing(answer.status))
     return body
 
 

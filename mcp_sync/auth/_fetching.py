@@ -183,7 +183,7 @@ class _Sending:
         """Raise if the conversation has no time left, or whoever it is for has none."""
         self._errand.check(self._errand.deadline, step.purpose)
         if self._deadline.expired:
-            raise _fault(step, url, f"no answer within {self._deadline.timeout or 0:g} s")
+            raise _fault(step, url, f"no answer within {self._deadline.timeout or 0:g} s", transient=True)
 
     def _check_name(self, step: Fetch, url: str, exchange: _Bound, proxies: Any) -> None:
         """Look at the host of a URL; its addresses are looked at when the connection is made."""
@@ -231,7 +231,7 @@ class _Sending:
             return _fault(step, url, exchange.objection)
         fault = translated(error, exchange, step.purpose, public_url(url))
         why = str(fault) if isinstance(fault, (ConnectFailed, ConnectionLost)) else type(error).__name__
-        return _fault(step, url, why.partition(": ")[2] or why)
+        return _fault(step, url, why.partition(": ")[2] or why, transient=True)
 
 
 class _Bound(Exchange):
@@ -315,9 +315,9 @@ def _redirected(step: Fetch, url: str, location: str) -> str:
     return target
 
 
-def _fault(step: Fetch, url: str, why: str) -> AuthError:
+def _fault(step: Fetch, url: str, why: str, transient: bool = False) -> AuthError:
     where = public_url(url)
     message = f"{step.purpose} could not be had from {where}: {why}"
     if step.method == "POST":
         return TokenRequestFailed(message, url=where, transient=True)
-    return AuthError(message, url=where)
+    return AuthError(message, url=where, transient=transient)

@@ -12,7 +12,7 @@ from ..errors import AuthError, CallTimeout
 from ._current import Current
 from ._dpop import Prover
 from ._records import Grant
-from ._vault import Held, Vault
+from ._vault import Kept, Vault
 
 logger = logging.getLogger("mcp_sync.auth")
 
@@ -46,17 +46,17 @@ class GrantInUse:
 
     def read(self) -> Optional[Current]:
         """Take what the store holds now."""
-        held = self._vault.grant(self._server)
+        kept = self._vault.grant(self._server)
         current = self.current
-        version = held.version if held is not None else None
+        version = kept.version if kept is not None else None
         if current is not None and current.version is None and current.replaces == version:
             # It could not be written, but what the store holds is used up.
             return current
-        if held is None:
+        if kept is None:
             self.current = None
             return None
-        if current is None or current.version != held.version:
-            self.current = current = self._usable(held.grant, held.version)
+        if current is None or current.version != kept.version:
+            self.current = current = self._usable(kept.grant, kept.version)
         return current
 
     def written(self, current: Current) -> Optional[Current]:
@@ -69,16 +69,16 @@ class GrantInUse:
             logger.warning("The token for %s cannot be kept: %s", public_url(self._server), str(error))
             return current
 
-    def rewritten(self, held: Current) -> Optional[Current]:
+    def rewritten(self, current: Current) -> Optional[Current]:
         """Write a grant as it is, or as it should be, and return what the store holds then.
 
         On a full disk this fails, and not the writing of what a refresh token was used up for.
         """
-        expected = held.version if held.version is not None else held.replaces
-        if self._vault.keep_grant(self._server, held.grant, expected):
+        expected = current.version if current.version is not None else current.replaces
+        if self._vault.keep_grant(self._server, current.grant, expected):
             kept = self._vault.grant(self._server)
-            if kept is not None and kept.grant == held.grant:
-                held.version = kept.version
+            if kept is not None and kept.grant == current.grant:
+                current.version = kept.version
         return self.read()
 
     def use_unwritten(self, grant: Grant) -> None:
@@ -117,7 +117,7 @@ class GrantInUse:
                 self.current = self._usable(stored.grant, stored.version) if stored is not None else None
                 return self.current or current
             expected = stored.version if stored is not None else None
-        kept: Optional[Held] = self._vault.grant(self._server)
+        kept: Optional[Kept] = self._vault.grant(self._server)
         if kept is not None and kept.grant.access_token == grant.access_token:
             current.version = kept.version
         self.why = None

@@ -30,7 +30,7 @@ _PENDING_MOST = {_WAITING: 100, _USED: 1000}
 _ATTEMPTS = 20  # how often a write that somebody else keeps overtaking is tried
 
 
-class Held(NamedTuple):
+class Kept(NamedTuple):
     """A grant and the version under which the store holds it."""
 
     grant: Grant
@@ -130,16 +130,16 @@ class Vault:
 
     # Grants.
 
-    def grant(self, server: str) -> Optional[Held]:
+    def grant(self, server: str) -> Optional[Kept]:
         """Return the grant for an MCP server, from the authorization server that is known for it."""
         key = self.grant_key(server)
         return self.grant_under(key) if key is not None else None
 
-    def grant_under(self, key: Key) -> Optional[Held]:
+    def grant_under(self, key: Key) -> Optional[Kept]:
         """Return the grant under a key that `grant_key` has returned."""
         stored = self.store.get(key)
         grant = self._understood(Grant, key, stored) if stored is not None else None
-        return None if grant is None or stored is None else Held(grant, stored.version)
+        return None if grant is None or stored is None else Kept(grant, stored.version)
 
     def keep_grant(self, server: str, grant: Grant, expected: Optional[str]) -> bool:
         """Keep a grant, unless somebody else was faster.

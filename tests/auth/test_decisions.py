@@ -16,7 +16,7 @@ from mcp_sync.auth._decisions import (
     Case,
     GiveUp,
     Leave,
-    Step,
+    Try,
     decide,
 )
 from mcp_sync.auth._records import Grant
@@ -45,50 +45,50 @@ HELD = grant(refresh_token="r", requested="read", scope="read")
 @pytest.mark.parametrize(
     ("what", "given", "expected"),
     [
-        ("nobody has logged in", case(), Step(AUTHORIZE)),
+        ("nobody has logged in", case(), Try(AUTHORIZE)),
         (
             "the challenge says nothing of OAuth",
             case(challenge=None, used="t", held=grant()),
-            Step(AUTHORIZE),
+            Try(AUTHORIZE),
         ),
         (
             "the token is refused",
             case(used="t", held=HELD, can_refresh=True, challenge=INVALID),
-            Step(REFRESH),
+            Try(REFRESH),
         ),
-        ("there is no refresh token", case(used="t", held=grant(), challenge=INVALID), Step(AUTHORIZE)),
-        ("others were faster", case(used="old", held=HELD, can_refresh=True), Step(RESEND)),
-        ("others were faster twice", case(used="old", held=HELD, tried=[RESEND]), Step(RESEND)),
+        ("there is no refresh token", case(used="t", held=grant(), challenge=INVALID), Try(AUTHORIZE)),
+        ("others were faster", case(used="old", held=HELD, can_refresh=True), Try(RESEND)),
+        ("others were faster twice", case(used="old", held=HELD, tried=[RESEND]), Try(RESEND)),
         (
             "others are always faster",
             case(used="old", held=HELD, can_refresh=True, tried=[RESEND, RESEND]),
-            Step(REFRESH),
+            Try(REFRESH),
         ),
         (
             "that of the others has expired",
             case(used="old", held=HELD, is_valid=False, can_refresh=True),
-            Step(REFRESH),
+            Try(REFRESH),
         ),
-        ("nobody was asked for the held one", case(used=None, held=HELD), Step(RESEND)),
+        ("nobody was asked for the held one", case(used=None, held=HELD), Try(RESEND)),
         (
             "the refreshed token is refused, too",
             case(used="t", held=HELD, can_refresh=True, tried=[REFRESH], challenge=INVALID),
-            Step(AUTHORIZE),
+            Try(AUTHORIZE),
         ),
         (
             "the refreshed token has expired on the way",
             case(used="t", held=HELD, can_refresh=True, tried=[REFRESH] * 3, is_late=True),
-            Step(REFRESH),
+            Try(REFRESH),
         ),
         (
             "the token of the others has expired on the way",
             case(used="old", held=HELD, can_refresh=True, tried=[RESEND] * 3, is_late=True),
-            Step(RESEND),
+            Try(RESEND),
         ),
         (
             "every token expires on the way",
             case(used="t", held=HELD, can_refresh=True, tried=[REFRESH] * 4, is_late=True),
-            Step(AUTHORIZE),
+            Try(AUTHORIZE),
         ),
         (
             "a proof needs a nonce",
@@ -99,12 +99,12 @@ HELD = grant(refresh_token="r", requested="read", scope="read")
                 held=HELD,
                 can_refresh=True,
             ),
-            Step(NONCE),
+            Try(NONCE),
         ),
         (
             "a nonce is asked for and not given",
             case(used="t", challenge=challenge("dpop", error="use_dpop_nonce"), held=HELD, can_refresh=True),
-            Step(REFRESH),
+            Try(REFRESH),
         ),
         (
             "another token needs a nonce as well",
@@ -116,33 +116,33 @@ HELD = grant(refresh_token="r", requested="read", scope="read")
                 can_refresh=True,
                 tried=[NONCE, REFRESH],
             ),
-            Step(NONCE),
+            Try(NONCE),
         ),
-        ("more is needed", case(403, used="t", held=HELD, challenge=WRITE), Step(STEP_UP, "read write")),
+        ("more is needed", case(403, used="t", held=HELD, challenge=WRITE), Try(STEP_UP, "read write")),
         (
             "more is needed, said by 401",
             case(401, used="t", held=HELD, challenge=WRITE),
-            Step(STEP_UP, "read write"),
+            Try(STEP_UP, "read write"),
         ),
         (
             "what was asked for before stays",
             case(403, used="t", held=grant(requested="a b", scope="a"), challenge=WRITE),
-            Step(STEP_UP, "a b write"),
+            Try(STEP_UP, "a b write"),
         ),
         (
             "what was granted unasked stays",
             case(403, used="t", held=grant(scope="a"), challenge=WRITE),
-            Step(STEP_UP, "a write"),
+            Try(STEP_UP, "a write"),
         ),
         (
             "others have agreed to more already",
             case(403, used="old", held=grant(scope="read write"), challenge=WRITE),
-            Step(RESEND),
+            Try(RESEND),
         ),
         (
             "others have a newer one for as little",
             case(403, used="old", held=HELD, challenge=WRITE),
-            Step(STEP_UP, "read write"),
+            Try(STEP_UP, "read write"),
         ),
         ("a 403 without a challenge", case(403, used="t", held=HELD), Leave()),
         ("a 403 for another reason", case(403, used="t", held=HELD, challenge=INVALID), Leave()),
@@ -194,7 +194,7 @@ def test_where_nobody_may_be_asked_a_login_is_required() -> None:
 
 
 def test_without_anybody_to_ask_a_token_is_refreshed_all_the_same() -> None:
-    assert decide(case(used="t", held=HELD, can_refresh=True, may_ask=False)) == Step(REFRESH)
+    assert decide(case(used="t", held=HELD, can_refresh=True, may_ask=False)) == Try(REFRESH)
 
 
 @pytest.mark.parametrize(
@@ -231,10 +231,10 @@ def test_where_nobody_may_be_asked_a_step_up_is_an_error_that_names_the_scopes()
 def test_two_operations_do_not_take_each_others_scopes_away() -> None:
     held: Optional[Grant] = grant(requested="read", scope="read")
     step = decide(case(403, used="t", held=held, challenge=WRITE))
-    assert isinstance(step, Step)
+    assert isinstance(step, Try)
     wider = grant("t2", requested=step.scope, scope=step.scope)
     back = challenge(error="insufficient_scope", scope="read admin")
-    assert decide(case(403, used="t2", held=wider, challenge=back)) == Step(STEP_UP, "read write admin")
+    assert decide(case(403, used="t2", held=wider, challenge=back)) == Try(STEP_UP, "read write admin")
 
 
 def test_whatever_a_server_says_the_end_is_near() -> None:
@@ -259,7 +259,7 @@ def test_whatever_a_server_says_the_end_is_near() -> None:
                     brings_nonce=True,
                 )
             )
-            if not isinstance(decision, Step):
+            if not isinstance(decision, Try):
                 break
             tried.append(decision.what)
         assert isinstance(decision, GiveUp)
