@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Optional
 
 from .._protocol.urls import origin
@@ -37,6 +38,8 @@ class Authority:
         self._auth = auth
         self._vault = auth.vault
         self._server = server
+        # By issuer and client: how it could authenticate. Single operations only.
+        self._methods: dict[tuple[str, str], str] = {}
 
     def run(
         self, conversation: Conversation[Any], errand: Errand, seconds: float = CONVERSATION_SECONDS
@@ -45,7 +48,12 @@ class Authority:
         auth = self._auth
         guard = Guard(self._server, auth._trusted_urls(), auth.fetcher.allow_private)
         return auth.fetcher.run(
-            conversation, errand.within(seconds), errand=errand, guard=guard, server=origin(self._server)
+            conversation,
+            errand.within(seconds),
+            errand=errand,
+            guard=guard,
+            server=origin(self._server),
+            learn=self._learn,
         )
 
     def known(self) -> Optional[ServerRecord]:
@@ -82,14 +90,24 @@ class Authority:
         """Keep a registration, and of a client that the user has registered to whom it is known."""
         if not client.client_id:
             return
-        kept = client
+        method = self._methods.get((client.issuer, client.client_id), client.method)
+        kept = replace(client, method=method)
         if not client.registered:
-            kept = ClientRecord(client.issuer, client.client_id, method=client.method)
+            kept = ClientRecord(client.issuer, client.client_id, method=method)
         if self._vault.client(client.issuer) == kept:
             return
         if not client.registered and self._auth.identity.issuer is None:
             self._vault.keep_first_client(self._server, kept)
         self._vault.keep_client(kept)
+
+    def _learn(self, client: ClientRecord) -> None:
+        """Remember how a client could authenticate, though the server or the user had said otherwise."""
+        if client.method is None:
+            return
+        self._methods[client.issuer, client.client_id] = client.method
+        known = self._vault.client(client.issuer)
+        if known is not None and known.client_id == client.client_id:
+            self.keep_client(known)
 
     def forget_client(self, client: Optional[ClientRecord]) -> None:
         """Remove a registration, any with ``None``."""

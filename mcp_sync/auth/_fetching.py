@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import socket
 from collections.abc import Mapping
-from typing import Any, Optional, TypeVar, Union
+from typing import Any, Callable, Optional, TypeVar, Union
 from urllib.parse import urljoin, urlsplit
 
 import requests
@@ -22,8 +22,9 @@ from ..transports._http.exchange import Exchange
 from ..transports._http.reply import DirectReply
 from ._addresses import Guard
 from ._errand import Errand
+from ._records import ClientRecord
 from ._rules import is_secure
-from ._steps import Answer, Conversation, Fetch, Pause
+from ._steps import Answer, Conversation, Fetch, Learned, Pause
 
 T = TypeVar("T")
 
@@ -66,6 +67,7 @@ class Fetcher:
         errand: Optional[Errand] = None,
         guard: Optional[Guard] = None,
         server: Any = None,
+        learn: Optional[Callable[[ClientRecord], None]] = None,
     ) -> T:
         """Run a conversation to its end and return its outcome.
 
@@ -74,6 +76,7 @@ class Fetcher:
             errand: Whom it is done for; they may give up.
             guard: Says where requests may go; by default nowhere but to public addresses.
             server: The origin of the MCP server: what is asked there is sent as the errand's request is.
+            learn: Takes what has turned out about the client.
 
         Raises:
             CallTimeout: It was not done in time.
@@ -83,7 +86,7 @@ class Fetcher:
         guard = guard or Guard("", (), self.allow_private)
         sending = _Sending(self, deadline, errand or Errand(), guard, server)
         try:
-            return _drive(conversation, sending)
+            return _drive(conversation, sending, learn)
         finally:
             conversation.close()
             sending.adapter.close()
@@ -99,7 +102,9 @@ class Fetcher:
         return dict(options)
 
 
-def _drive(conversation: Conversation[T], sending: _Sending) -> T:
+def _drive(
+    conversation: Conversation[T], sending: _Sending, learn: Optional[Callable[[ClientRecord], None]]
+) -> T:
     outcome: Any = None
     fault: Optional[AuthError] = None
     try:
@@ -108,6 +113,10 @@ def _drive(conversation: Conversation[T], sending: _Sending) -> T:
             outcome = fault = None
             if isinstance(step, Pause):
                 sending.pause(step.seconds)
+                continue
+            if isinstance(step, Learned):
+                if learn is not None:
+                    learn(step.client)
                 continue
             try:
                 outcome = sending.fetch(step)

@@ -120,7 +120,7 @@ def identify(
     """
     check_issuer(found, identity, known)
     if identity.client_id is not None:
-        return _registered_by_hand(found, identity, identity.client_id)
+        return _registered_by_hand(found, identity, identity.client_id, known)
     offers_documents = found.metadata.get("client_id_metadata_document_supported") is True
     if identity.metadata_url is not None and offers_documents:
         method = SIGNED if identity.signer is not None else NONE
@@ -181,11 +181,15 @@ def _wrong_issuer(expected: str, actual: str) -> NoReturn:
     )
 
 
-def _registered_by_hand(found: ServerRecord, identity: ClientIdentity, client_id: str) -> ClientRecord:
+def _registered_by_hand(
+    found: ServerRecord, identity: ClientIdentity, client_id: str, known: Optional[ClientRecord]
+) -> ClientRecord:
     secret = _read_secret(identity.client_secret)
     method = identity.method
     if method is None and secret is None:
         method = SIGNED if identity.signer is not None else NONE
+    elif method is None and known is not None and known.client_id == client_id:
+        method = known.method  # It was found out before.
     return ClientRecord(found.issuer, client_id, secret, method)
 
 

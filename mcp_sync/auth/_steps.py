@@ -1,8 +1,8 @@
 """What the conversations with an authorization server consist of.
 
 A conversation is a generator: it yields a `Fetch`, and is sent the `Answer`, or thrown what went wrong; or it
-yields a `Pause`, and is sent nothing. In the end it returns its outcome. It does no I/O and reads no clock,
-so that a test drives it with plain values.
+yields a `Pause` or a `Learned`, and is sent nothing. In the end it returns its outcome. It does no I/O and
+reads no clock, so that a test drives it with plain values.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Optional, TypeVar, Union
+
+from ._records import ClientRecord
 
 T = TypeVar("T")
 
@@ -47,6 +49,17 @@ class Pause:
 
 
 @dataclass(frozen=True)
+class Learned:
+    """Keep what has turned out about this client.
+
+    Attributes:
+        client: The client, with the method by which it could authenticate.
+    """
+
+    client: ClientRecord
+
+
+@dataclass(frozen=True)
 class Answer:
     """What came back. Whatever fails before that is thrown in as an `AuthError`.
 
@@ -63,5 +76,5 @@ class Answer:
     url: str
 
 
-Step = Union[Fetch, Pause]
+Step = Union[Fetch, Pause, Learned]
 Conversation = Generator[Step, Answer, T]

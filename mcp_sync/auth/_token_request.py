@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 from urllib.parse import quote
 
@@ -24,7 +25,7 @@ from ._records import ClientRecord, Grant, ServerRecord
 from ._registration import BASIC, METHODS, NONE, POST, SIGNED
 from ._rules import endpoint, scope_union
 from ._signing import Signer, client_assertion
-from ._steps import Answer, Conversation, Fetch
+from ._steps import Answer, Conversation, Fetch, Learned
 
 if TYPE_CHECKING:
     from ._dpop import Prover
@@ -62,10 +63,12 @@ class Posted(NamedTuple):
     Attributes:
         answer: The answer.
         secrets: What was sent and must not be shown.
+        method: How the client has authenticated.
     """
 
     answer: Answer
     secrets: tuple[str, ...]
+    method: str
 
     @property
     def refusal(self) -> Refusal:
@@ -74,9 +77,9 @@ class Posted(NamedTuple):
 
 
 def authentication_method(client: ClientRecord, found: ServerRecord) -> str:
-    """Return how a client authenticates: as it is registered, else as the server likes best."""
+    """Return how a client authenticates: as it is registered or has learned, else as the server likes."""
     has_secret = client.client_secret is not None
-    if client.method in METHODS and (has_secret or client.method not in (BASIC, POST)):
+    if client.method in (*METHODS, _NAMED, _BLANK) and (has_secret or client.method in (NONE, SIGNED)):
         return client.method
     if not has_secret:
         return NONE
@@ -122,6 +125,8 @@ def ask_token(
     granted = posted.answer.status < 300 and not body.get("error")
     if not granted or text_of(body, "access_token") is None:
         raise failure(posted, found, url, purpose)
+    if posted.method != authentication_method(client, found):
+        yield Learned(replace(client, method=posted.method))
     return body
 
 
@@ -148,7 +153,9 @@ def post(
     if first.answer.status < 400 or client.client_secret is None or method == SIGNED:
         return first
     if method == BASIC and "client_id" in first.refusal.description:
-        return (yield from _post_named(request))
+        method, first = _NAMED, (yield from _send(request, _NAMED))
+    if method == _NAMED:
+        return (yield from _after_named(request, first))
     if first.refusal.error not in _UNKNOWN:
         return first
     second = yield from _send(request, POST if method == BASIC else BASIC)
@@ -156,14 +163,13 @@ def post(
     return first if second.refusal.error in _UNKNOWN else second
 
 
-def _post_named(request: _Request) -> Conversation[Posted]:
-    """Send it with the name in the body; once more if that does not suffice either.
+def _after_named(request: _Request, named: Posted) -> Conversation[Posted]:
+    """Send it once more if the name in the body does not suffice either.
 
     For the revocation, the server of the official Python SDK wants a ``client_secret`` in the body as well,
     whatever it is, though it has it from Basic. It gets an empty one, which means none (RFC 6749, section
     2.3.1): two authentications in one request are forbidden.
     """
-    named = yield from _send(request, _NAMED)
     refusal = named.refusal
     if named.answer.status < 400 or refusal.error not in (*_UNKNOWN, "unauthorized_client"):
         return named
@@ -271,7 +277,7 @@ def _send(request: _Request, method: str) -> Conversation[Posted]:
         if prover is not None:
             headers["DPoP"] = prover.proof("POST", url, nonce)
         answer = yield Fetch(request.purpose, url, "POST", headers, form=form)
-        posted = Posted(answer, tuple(_secrets(request.client, headers, form)))
+        posted = Posted(answer, tuple(_secrets(request.client, headers, form)), method)
         if prover is None or not prover.note_nonce(url, answer.headers) or retried:
             return posted
         if posted.refusal.error != "use_dpop_nonce":

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Union
 
 from mcp_sync.auth._records import ClientRecord, ServerRecord
-from mcp_sync.auth._steps import Answer, Conversation, Fetch, Pause
+from mcp_sync.auth._steps import Answer, Conversation, Fetch, Learned, Pause
 from mcp_sync.errors import AuthError
 
 ISSUER = "https://as.example"
@@ -27,11 +27,12 @@ Reply = Union[Answer, AuthError, Mapping[str, Any], int]
 
 
 class Outcome(NamedTuple):
-    """What a conversation returned or raised, the requests that it made, and how long it waited each time."""
+    """What a conversation returned or raised, what it asked, how long it waited, and what it learned."""
 
     value: Any
     asked: list[Fetch]
     pauses: list[float]
+    learned: list[ClientRecord]
 
     @property
     def urls(self) -> list[str]:
@@ -54,9 +55,14 @@ def lead(conversation: Conversation[Any], replies: Mapping[str, Union[Reply, lis
     waiting = {url: list(reply) if isinstance(reply, list) else reply for url, reply in replies.items()}
     asked: list[Fetch] = []
     pauses: list[float] = []
+    learned: list[ClientRecord] = []
     try:
         step = next(conversation)
         while True:
+            if isinstance(step, Learned):
+                learned.append(step.client)
+                step = next(conversation)
+                continue
             if isinstance(step, Pause):
                 pauses.append(step.seconds)
                 step = next(conversation)
@@ -70,9 +76,9 @@ def lead(conversation: Conversation[Any], replies: Mapping[str, Union[Reply, lis
             else:
                 step = conversation.send(_answer(reply))
     except StopIteration as stop:
-        return Outcome(stop.value, asked, pauses)
+        return Outcome(stop.value, asked, pauses, learned)
     except Exception as error:
-        return Outcome(error, asked, pauses)
+        return Outcome(error, asked, pauses, learned)
 
 
 def _answer(reply: Any) -> Answer:

@@ -56,6 +56,7 @@ class OAuthServer:
         self.rotates = True
         self.gives_refresh_tokens = True
         self.refuses_tokens = False
+        self.takes_basic = True
         self.needed_scope: dict[str, str] = {}
         self.granted: Callable[[Optional[str]], Optional[str]] = lambda scope: scope
         self.on_token: Callable[[dict[str, str]], Optional[Reply]] = lambda form: None
@@ -158,6 +159,9 @@ class OAuthServer:
         basic = request.headers.get("authorization", "")
         if basic.startswith("Basic "):
             name, _, secret = base64.b64decode(basic[6:]).decode().partition(":")
+            if not self.takes_basic:
+                self.asked["basic"] += 1
+                return json_reply({"error": "invalid_client"}, 401)
             form = {**form, "client_id": name, "client_secret": secret}
         with self._lock:
             self.forms.append(form)

@@ -346,6 +346,34 @@ def test_tokens_may_be_bound_to_a_key(server, endpoint) -> None:
     assert len(set(proofs)) == len(proofs)
 
 
+@pytest.mark.parametrize("way", ["by hand", "registered", "two steps", "credentials"])
+def test_how_a_client_can_authenticate_is_found_out_once(server, endpoint, way) -> None:
+    server.takes_basic = False
+    server.clients["me"] = "s3cret"
+    server.metadata = {"token_endpoint_auth_methods_supported": ["client_secret_basic"]}
+    server.on_register = lambda asked: json_reply(
+        {**asked, "client_id": "me", "client_secret": "s3cret"}, 201
+    )
+    store = MemoryStore()
+
+    def make() -> Any:
+        if way == "credentials":
+            return ClientCredentials("me", "s3cret", store=store)
+        if way == "two steps":
+            uri = "https://app.example/callback"
+            return OAuth(redirect_uri=uri, client_id="me", client_secret="s3cret", store=store)
+        given = {"client_id": "me", "client_secret": "s3cret"} if way == "by hand" else {}
+        return oauth(store=store, **given)
+
+    if way == "two steps":
+        make().finish(agree(make().begin(endpoint.url).url))
+    for _ in range(3):
+        assert call(endpoint.url, make()) == {"sum": 3}
+        server.expire_all()
+    assert server.asked["token"] >= 3
+    assert server.asked["basic"] == 1
+
+
 # --- without a person ---------------------------------------------------------------------------------------
 
 

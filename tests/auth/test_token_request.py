@@ -223,6 +223,28 @@ def test_the_last_of_three_refusals_counts():
     assert len(done.asked) == 3
 
 
+@pytest.mark.parametrize(
+    ("replies", "method"),
+    [
+        ([refused("invalid_client", 401), answer(GRANTED)], "client_secret_post"),
+        ([NAMELESS, answer(GRANTED)], "client_secret_basic with client_id in the body"),
+    ],
+)
+def test_what_a_server_takes_is_learned_and_comes_first_the_next_time(replies, method):
+    done = ask(replies, client(client_secret="s3cret"))
+    (learned,) = done.learned
+    assert learned == client(client_secret="s3cret", method=method)
+    again = ask([answer(GRANTED)], learned)
+    assert (again.value, again.learned) == (GRANTED, [])
+    assert again.asked[0].form == done.asked[-1].form
+    assert again.asked[0].headers == done.asked[-1].headers
+
+
+def test_what_comes_to_nothing_teaches_nothing():
+    assert ask([refused("invalid_client", 401)] * 2, client(client_secret="s3cret")).learned == []
+    assert ask(GRANTED, client(client_secret="s3cret")).learned == []
+
+
 def test_there_is_no_third_attempt():
     done = ask([refused("invalid_client", 401)] * 2, client(client_secret="s3cret"))
     assert done.value.error == "invalid_client"
