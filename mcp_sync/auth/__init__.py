@@ -17,7 +17,7 @@ What is kept is a `Grant`; what is there, without asking anybody, a `Status`.
 How it is made, from above to below:
 
 - ``_oauth``, ``_machine``, ``_enterprise``, ``_device``: the ways to a grant; ``_bearer``: a token that the
-  user has; ``_sources``: where a token of the user comes from;
+  user has; ``_sources``: where a token of the user comes from; ``_settings``: what may be set;
 - ``_hook``: the hook of requests that they share; ``_attempt``: what comes after a refusal; ``_decisions``:
   what to do about it (pure); ``_resending``, ``_proofs``: how a request is sent again;
 - ``_access``: what a request to one server needs, got by one thread (``_turn``) and one process at a time;

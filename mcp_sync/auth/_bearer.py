@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import requests
 from requests.auth import AuthBase
 
+from .._arguments import check_instance
 from .._protocol.urls import is_loopback, origin, public_url
 from ..errors import UsageError
 from ._resending import drain, rewound, send_again
@@ -39,6 +40,7 @@ class BearerToken(AuthBase):
         if isinstance(token, str) and token[:7].lower() == "bearer ":
             raise UsageError(f"{_NAME} is given without the word Bearer")
         check_source(_NAME, token)
+        check_instance("allow_http", allow_http, bool)
         self._source = token
         self._allow_http = allow_http
         # The origin of the first request. Whoever comes first sets it, in one step.

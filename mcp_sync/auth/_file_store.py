@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any, Optional, Union
 
 from .._concurrency.deadline import Deadline
@@ -14,6 +13,7 @@ from ..errors import AuthError
 from ._locks import FolderLocks, file_name
 from ._private_files import check_folder, read_private, remove_private, write_private
 from ._records import Key
+from ._settings import as_path
 from ._store import Stored, new_version
 
 # How long a change waits for those of other threads and processes, in seconds; each takes milliseconds.
@@ -37,7 +37,7 @@ class FileStore:
     """
 
     def __init__(self, path: Union[str, os.PathLike[str]]) -> None:
-        self._folder = Path(path).expanduser().absolute()
+        self._folder = as_path("path", path)
         self._locks = FolderLocks(self._folder)
 
     def __repr__(self) -> str:

@@ -26,7 +26,8 @@ from ._errand import Errand
 from ._fetching import Fetcher
 from ._login import Login
 from ._registration import ClientIdentity
-from ._rules import resource_covers, scope_tokens
+from ._rules import resource_covers
+from ._settings import as_scopes, check_sending
 from ._status import Status, status_of
 from ._store import MemoryStore, Store
 from ._vault import Vault, server_name
@@ -88,8 +89,7 @@ class TokenAuth(AuthBase):
     ) -> None:
         if unknown:
             raise UsageError(f"{type(self).__name__} has no argument {', '.join(unknown)}")
-        if isinstance(scopes, str) or not all(isinstance(scope, str) for scope in scopes):
-            raise UsageError("scopes are a list of strings")
+        check_sending(verify, proxies, cert)
         check_no_class("store", store)
         if store is not None and not all(
             callable(getattr(store, name, None)) for name in ("get", "put", "lock")
@@ -101,7 +101,7 @@ class TokenAuth(AuthBase):
             check_instance(name, flag, bool)
         check_seconds("leeway", leeway)
         self.identity = identity
-        self.scopes = tuple(scope_tokens(*scopes))
+        self.scopes = as_scopes(scopes)
         self.principal = principal
         self.dpop = dpop
         self.leeway = leeway or 0.0

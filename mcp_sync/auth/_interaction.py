@@ -93,12 +93,10 @@ class LoopbackBrowser:
         open: Optional[Callable[[str], Any]] = None,
         path: str = "/callback",
     ) -> None:
-        self._ports = (ports,) if isinstance(ports, int) else tuple(ports)
-        if not self._ports or not all(isinstance(port, int) and 0 <= port < 65536 for port in self._ports):
-            raise UsageError("ports are numbers from 0 to 65535")
+        self._ports = _checked_ports(ports)
         if host not in ("127.0.0.1", "::1", "localhost"):
             raise UsageError('the host of a loopback redirect is "127.0.0.1", "::1" or "localhost"')
-        if not re.fullmatch(r"/[A-Za-z0-9._~/-]*", path):
+        if not isinstance(path, str) or not re.fullmatch(r"/[A-Za-z0-9._~/-]*", path):
             raise UsageError("the path of a redirect URI begins with / and has letters and digits")
         _check_timeout(timeout)
         check_callback("open", open)
@@ -135,6 +133,14 @@ class LoopbackBrowser:
 
     def __repr__(self) -> str:
         return f"LoopbackBrowser(host={self._host!r})"
+
+
+def _checked_ports(ports: Any) -> tuple[int, ...]:
+    given = list(ports) if isinstance(ports, Iterable) else [ports]
+    checked = tuple(port for port in given if type(port) is int and 0 <= port < 65536)
+    if not checked or len(checked) != len(given):
+        raise UsageError("ports must be a number from 0 to 65535, or several such as range(8400, 8410)")
+    return checked
 
 
 class _Browser:

@@ -16,6 +16,7 @@ from .._concurrency.fork import hold_off
 from ..errors import AuthError, UsageError
 from ._locks import FolderLocks, file_name
 from ._records import Key
+from ._settings import as_path
 from ._store import Stored, new_version
 
 if TYPE_CHECKING:
@@ -68,7 +69,10 @@ class KeyringStore:
         self._service = service
         self._backend = backend if backend is not None else _chosen_backend()
         self._part_size = part_size or (_WINDOWS_SIZE if sys.platform == "win32" else None)
-        self._locks = FolderLocks(Path(lock_folder) if lock_folder is not None else _state_folder())
+        if not isinstance(service, str) or not service:
+            raise UsageError("service must be a string that is not empty")
+        folder = as_path("lock_folder", lock_folder) if lock_folder is not None else _state_folder()
+        self._locks = FolderLocks(folder)
         # Other services have other locks.
         self._prefix = hashlib.sha256(service.encode("utf-8", "backslashreplace")).hexdigest()[:16]
 

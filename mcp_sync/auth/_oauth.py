@@ -29,6 +29,7 @@ from ._reading import read_record
 from ._records import ClientRecord, Grant, Pending, ServerRecord
 from ._registration import ClientIdentity, Secret, identify
 from ._rules import check_redirect_uri, scope_union, with_offline_access
+from ._settings import as_scopes
 from ._store import Store
 
 _LOOPBACK = "http://127.0.0.1/callback"
@@ -325,11 +326,12 @@ class OAuth(TokenAuth):
         if uri is None:
             raise UsageError("a login in two steps needs a redirect_uri")
         check_redirect_uri(uri)
+        named = None if scopes is None else scope_union(*as_scopes(scopes))
         access = self._access_named(server_url)
         errand = Errand()
         found = access.authority.find(errand, None)
         login = Login(access, errand, found, None, None, None)
-        scope = login.scope_for(self.scopes) if scopes is None else scope_union(*scopes)
+        scope = login.scope_for(self.scopes) if scopes is None else named
         return self._begin_at(access, errand, found, uri, with_offline_access(scope, found))
 
     def _begin_at(
@@ -437,9 +439,11 @@ def _begin(
 def _read_pending(pending: Union[Pending, Mapping[str, Any]]) -> Pending:
     if isinstance(pending, Pending):
         return pending
+    if not isinstance(pending, Mapping):
+        raise UsageError(f"pending must be what Flow.pending was, a mapping, not a {type(pending).__name__}")
     try:
         return read_record(Pending, pending)
-    except (TypeError, AttributeError) as error:
+    except TypeError as error:
         raise AuthError(f"the pending login is damaged: {error}") from None
 
 
@@ -451,7 +455,10 @@ def _params(callback: Union[str, Mapping[str, Any]]) -> dict[str, str]:
             raise AuthError("a parameter of the answer comes twice")
         return params
     if not isinstance(callback, Mapping):
-        raise UsageError(f"the answer is a URL, a query or a mapping, not {type(callback).__name__}")
+        raise UsageError(
+            "the answer must be the URL of the callback, its query, or its parameters as a mapping, not a "
+            f"{type(callback).__name__}"
+        )
     # Some frameworks have a list of values for each name.
     values = {
         name: value[0] if isinstance(value, (list, tuple)) and len(value) == 1 else value

@@ -64,6 +64,8 @@ class ClientIdentity:
             raise UsageError("redirect_uris and grant_types are tuples of strings")
         if self.client_id is not None and (not isinstance(self.client_id, str) or not self.client_id):
             raise UsageError("client_id must be a string that is not empty")
+        if not isinstance(self.client_name, str) or not self.client_name:
+            raise UsageError("client_name must be a string that is not empty: users are shown it")
         if self.metadata_url is not None:
             _check_metadata_url(self.metadata_url)
         if self.issuer is not None and (not is_secure(self.issuer) or set("?#") & set(self.issuer)):

@@ -6,8 +6,9 @@ import os
 import re
 from typing import Any, Callable, Union
 
-from .._arguments import check_callback
+from .._arguments import check_callback, check_instance
 from ..errors import AuthError, MCPError, UsageError
+from ._settings import as_path
 
 # Of all ways to look at every character the fastest: tokens are long, and looked at before each request.
 _VISIBLE = re.compile("[!-~]+")
@@ -69,7 +70,7 @@ class TokenFile:
     """Reads a token from a file, anew each time, because whoever put it there replaces it."""
 
     def __init__(self, path: Union[str, os.PathLike[str]]) -> None:
-        self.path = os.fspath(path)
+        self.path = str(as_path("path", path))
 
     def __call__(self) -> str:
         """Return what the file holds now, without white space around it.
@@ -92,6 +93,7 @@ class TokenVariable:
     """Reads a token from an environment variable, anew each time."""
 
     def __init__(self, name: str) -> None:
+        check_instance("name", name, str)
         self.name = name
 
     def __call__(self) -> str:

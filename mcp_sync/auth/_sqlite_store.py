@@ -17,6 +17,7 @@ from ._errand import errand_here
 from ._locks import FolderLocks, file_name
 from ._private_files import check_file, make_file
 from ._records import Key
+from ._settings import as_path
 from ._store import Stored, new_version
 
 T = TypeVar("T")
@@ -51,9 +52,10 @@ class SQLiteStore:
     """
 
     def __init__(self, path: Union[str, os.PathLike[str]]) -> None:
+        place = as_path("path", path)
         if os.fspath(path) in ("", ":memory:"):
             raise UsageError("SQLiteStore needs a file; MemoryStore keeps records in memory")
-        self._path = Path(path).expanduser().absolute()
+        self._path = place
         self._locks = FolderLocks(Path(f"{self._path}-locks"))
 
     def __repr__(self) -> str:
