@@ -152,6 +152,8 @@ class StdioChannel:
         """Raise why nothing can be written; the reading thread is given the time to find out."""
         intake = server.intake
         until = deadline.within(_AWAIT_CAUSE)
+        if server.process.ends_with_us and threading.current_thread() is not threading.main_thread():
+            until = deadline  # Other threads live no longer than that. What they raise would only be noise.
         while not (self._closed or intake.error or until.expired):
             time.sleep(_LOOK_FOR_CAUSE)
         if not self._closed and intake.error is None:

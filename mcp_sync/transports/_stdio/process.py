@@ -45,10 +45,11 @@ class ServerProcess:
         stdin, stdout, stderr: Our ends of its pipes. The readers belong to the threads that read.
         stdout_wake, stderr_wake: End the reading of these pipes.
         ending: Whether `end` was called, so that its exit is no surprise.
+        ends_with_us: Whether that is because the interpreter ends.
     """
 
     def __init__(self, command: Sequence[str], env: Mapping[str, str], cwd: Optional[str]) -> None:
-        self.ending = False
+        self.ending = self.ends_with_us = False
         self._alone = False
         self.owner = os.getpid()
         launched = launch(command, env, cwd)
@@ -181,7 +182,10 @@ def _await(
 
 def _end_all() -> None:
     """At the end of the interpreter: end the servers that nobody has closed."""
-    _end(list(_running), Deadline(_AT_EXIT_SECONDS))
+    processes = list(_running)
+    for process in processes:
+        process.ends_with_us = True
+    _end(processes, Deadline(_AT_EXIT_SECONDS))
 
 
 atexit.register(_end_all)
