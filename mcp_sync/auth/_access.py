@@ -34,7 +34,7 @@ from ._grant_in_use import GrantInUse
 from ._login import FORGOTTEN, Login, is_for
 from ._records import ClientRecord, Grant, Key, ServerRecord
 from ._rules import scope_tokens
-from ._turn import Turn
+from ._turn import Taker, Turn
 from ._vault import server_name
 
 if TYPE_CHECKING:
@@ -248,7 +248,7 @@ class Access:
             if self.auth._needs_person:
                 # The grant for another server may do for this one: only now it is known which that is.
                 return self._of_others(used, must_cover) or self._asked(
-                    Login(self, errand, found, challenge, scope, used), asking
+                    Login(self, errand, found, challenge, scope, used), taker
                 )
             with self._locked(errand):
                 others = self._of_others(used, must_cover)
@@ -262,17 +262,17 @@ class Access:
             return None
         return current
 
-    def _asked(self, login: Login, asking: Optional[frozenset[str]]) -> Current:
+    def _asked(self, login: Login, taker: Taker) -> Current:
         """Have a person asked, and tell the answer to all that wait for it."""
         try:
             current = self.auth._log_in(login)
         except AuthError as error:
             # A copy, without the frames.
-            self.turn.tell(asking, None, another(error))
+            self.turn.tell(taker, None, another(error))
             raise
-        if asking is not None:
-            self.in_use.asked.add(asking)
-        self.turn.tell(asking, current, None)
+        if taker.asking is not None:
+            self.in_use.asked.add(taker.asking)
+        self.turn.tell(taker, current, None)
         return current
 
     def step_up(

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from typing import Callable, Optional
 from urllib.parse import parse_qsl
 
+from .._concurrency import fork
 from .._concurrency.deadline import Deadline
 from ..errors import AuthError, CallTimeout
 
@@ -131,6 +132,11 @@ class CallbackServer:
         self._selector = selectors.DefaultSelector()
         for sock in listeners:
             self._selector.register(sock, selectors.EVENT_READ)
+        fork.watch(self)
+
+    def after_fork_in_child(self) -> None:
+        """Leave the port to the parent: else it would stay taken for as long as the child lives."""
+        self.close()
 
     def wait(self, state: str, deadline: Deadline, check: Callable[[], None]) -> Mapping[str, str]:
         """Serve until the answer comes, and return its query.
@@ -142,9 +148,12 @@ class CallbackServer:
 
         Raises:
             CallTimeout: It did not come.
+            AuthError: This process was forked from the one that listens.
         """
         while True:
             check()
+            if self._selector.get_map() is None:
+                raise AuthError("this login was begun by another process, before a fork")
             left = deadline.remaining()
             if left == 0.0:
                 raise CallTimeout(

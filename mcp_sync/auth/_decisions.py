@@ -185,6 +185,8 @@ def _refuses(case: Case) -> str:
     wants_proof = case.challenge is not None and case.challenge.scheme == "dpop"
     if wants_proof and case.held is not None and case.held.token_type == "Bearer":
         message += "; it takes only tokens that are bound to a key: give dpop=True"
+    if case.is_late:
+        message += "; it had expired by then: tokens are given too short a life, or a clock is wrong"
     return message
 
 

@@ -67,12 +67,11 @@ class Turn:
             if got and got[0]:
                 lock.release()
 
-    def tell(
-        self, asking: Optional[frozenset[str]], current: Optional[Current], error: Optional[AuthError]
-    ) -> None:
-        """Have those that wait with the same question take the answer that somebody has given to it."""
+    def tell(self, asker: Taker, current: Optional[Current], error: Optional[AuthError]) -> None:
+        """Have those that wait with the same question take the answer that the asker has got."""
         for taker in list(self._takers):
-            if taker.asking == asking:
+            # The asker has it. Its frames know it, and the error knows its frames: that would be a circle.
+            if taker is not asker and taker.asking == asker.asking:
                 taker.current, taker.error = current, error
 
 
