@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from . import auth, errors, testing, transports, types
+    from . import auth, elicitation, errors, testing, transports, types
     from ._concurrency.cancel import CancelToken
     from .auth import BearerToken, ClientCredentials, OAuth
     from .client import Client
     from .errors import (
         AccessDenied,
+        AnswerInvalid,
         AuthError,
         AuthorizationRequired,
         CallCancelled,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
         ClientClosed,
         ConnectFailed,
         ConnectionLost,
+        EnvelopeRejected,
         Forked,
         HeaderMismatch,
         HTTPStatusError,
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
         TokenRequestFailed,
         ToolFailed,
         TransportError,
+        UnsafeURL,
         UnsupportedProtocolVersion,
         UrlElicitationRequired,
         UsageError,
@@ -79,6 +82,7 @@ if TYPE_CHECKING:
 __all__ = [
     "UNSET",
     "AccessDenied",
+    "AnswerInvalid",
     "AuthError",
     "AuthorizationRequired",
     "BearerToken",
@@ -92,6 +96,7 @@ __all__ = [
     "ClientSession",
     "ConnectFailed",
     "ConnectionLost",
+    "EnvelopeRejected",
     "Forked",
     "HTTPStatusError",
     "HeaderMismatch",
@@ -128,12 +133,14 @@ __all__ = [
     "TokenRequestFailed",
     "ToolFailed",
     "TransportError",
+    "UnsafeURL",
     "UnsupportedProtocolVersion",
     "UrlElicitationRequired",
     "UsageError",
     "WebSocket",
     "__version__",
     "auth",
+    "elicitation",
     "errors",
     "progress",
     "sse_client",
@@ -145,7 +152,7 @@ __all__ = [
     "websocket_client",
 ]
 
-_SUBMODULES = ("auth", "errors", "testing", "transports", "types")
+_SUBMODULES = ("auth", "elicitation", "errors", "testing", "transports", "types")
 _HOMES = {
     "CancelToken": "_concurrency.cancel",
     "Client": "client",

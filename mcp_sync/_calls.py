@@ -14,6 +14,7 @@ from ._engine.connection import NO_OPTIONS, CallOptions
 from ._engine.engine import Engine
 from ._protocol.headers import checked_headers
 from ._protocol.methods import MethodSpec
+from ._protocol.versions import LATEST_MODERN, TRAITS
 from .errors import InvalidResult, UsageError
 from .handlers import ProgressCallback
 from .options import UNSET, Limits, TimeoutArgument, Timeouts, check_seconds
@@ -98,6 +99,18 @@ def call_options(
     return CallOptions(
         as_dict("meta", meta), checked_headers(headers) or {}, cancel, progress, wants_progress
     )
+
+
+def pausing(options: CallOptions, on_input: str) -> CallOptions:
+    """Return the options of a call whose input requests are answered, or raised."""
+    if on_input == "answer":
+        return options
+    if on_input != "raise":
+        raise UsageError(f'on_input must be "answer" or "raise", not {on_input!r}')
+    # Whoever has the requests raised can have a person answer any elicitation. What needs a program
+    # (sampling, roots) is declared by its callback, as ever.
+    modes = TRAITS[LATEST_MODERN].elicitation_modes
+    return options._replace(pause=True, capabilities={"elicitation": {mode: {} for mode in modes}})
 
 
 def resumable(

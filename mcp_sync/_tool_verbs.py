@@ -8,9 +8,10 @@ from typing import Any, Callable, Optional
 
 from . import types
 from ._arguments import as_dict, check_instance
-from ._calls import Calls, Headers, Meta, call_options, resumable
+from ._calls import Calls, Headers, Meta, call_options, pausing, resumable
 from ._concurrency.cancel import CancelToken
 from ._concurrency.deadline import Deadline
+from ._concurrency.fork import hold_off
 from ._engine.connection import CallOptions, Connection
 from ._engine.tools import ToolIndex
 from ._protocol import methods
@@ -67,6 +68,7 @@ class ToolVerbs(Calls):
         reset_on_progress: bool = False,
         raise_on_error: bool = False,
         validation: Optional[str] = None,
+        on_input: str = "answer",
         resumption_token: Optional[str] = None,
         on_resumption_token_update: Optional[Callable[[str], None]] = None,
         meta: Meta = None,
@@ -84,6 +86,10 @@ class ToolVerbs(Calls):
                 ``Timeouts.silence``.
             raise_on_error: Raise `ToolFailed` if the tool reports an error.
             validation: Overrides the session's.
+            on_input: What happens when the server asks for input (2026-07-28): ``"answer"`` has the
+                callbacks answer; ``"raise"`` raises `InputRequired`, with which `resume` goes on later and
+                elsewhere. It declares elicitation, forms and URLs, for this call by itself, and runs no
+                callback. (Not for what a task asks: see `start_task`.)
             resumption_token: Do not call, but take up an earlier call of this tool where its response broke,
                 perhaps that of another process: the last token that it was given. Needs its session
                 (``session_id=``) and a server that keeps its events (Streamable HTTP up to 2025-11-25;
@@ -96,38 +102,67 @@ class ToolVerbs(Calls):
         Raises:
             ToolFailed: Only with ``raise_on_error``.
             OutputInvalid: Only with ``validation="strict"``.
+            InputRequired: Only with ``on_input="raise"``.
+            UrlElicitationRequired: The user has to visit a page first (2025-11-25). With an
+                ``elicitation_callback`` that agrees to each visit, the call waits until the server says
+                that they are over, and is made once more; this is raised if they are not in time. Without
+                one it is raised at once: send the user there and call again.
             UsageError: Arguments that JSON cannot hold.
-            NotSupported: A ``resumption_token`` where there is no resumption.
+            NotSupported: A ``resumption_token`` where there is no resumption; ``on_input="raise"`` before
+                2026-07-28.
         """
         check_instance("the name of a tool", name, str)
-        if validation is not None:
-            check_validation(validation)
-        given = as_dict("arguments", arguments)
+        params = {"name": name, "arguments": as_dict("arguments", arguments)}
         options = call_options(meta, cancel, headers, progress_callback, reset_on_progress)
+        options = pausing(options, on_input)
         if resumption_token is not None or on_resumption_token_update is not None:
             options = resumable(options, resumption_token, on_resumption_token_update)
-        deadline = self._deadline(timeout)
-        result = self._call_tool(name, given, options, deadline)
+        return self._finish_tool(params, options, self._deadline(timeout), raise_on_error, validation)
+
+    def _finish_tool(
+        self,
+        params: dict[str, Any],
+        options: CallOptions,
+        deadline: Deadline,
+        raise_on_error: bool,
+        validation: Optional[str],
+    ) -> types.CallToolResult:
+        """Call a tool with these params, and see to its result as `call_tool` was asked to."""
+        if validation is not None:
+            check_validation(validation)
+        name = params["name"]
+        result = self._call_tool(params, options, deadline)
+        self._judge(name, result, raise_on_error, validation, deadline)
+        return result
+
+    def _judge(
+        self,
+        name: str,
+        result: types.CallToolResult,
+        raise_on_error: bool,
+        validation: Optional[str],
+        deadline: Deadline,
+    ) -> None:
+        """Raise what a caller wants raised of a result."""
         if result.is_error:
             if raise_on_error:
                 raise ToolFailed(f"tool {name} failed: {result.text[:500]}", result=result)
         else:
             self._check_output(name, result, validation or self._validation, deadline)
-        return result
 
     def _call_tool(
-        self, name: str, arguments: dict[str, Any], options: CallOptions, deadline: Deadline
+        self, params: dict[str, Any], options: CallOptions, deadline: Deadline
     ) -> types.CallToolResult:
         params = {"name": name, "arguments": arguments}
         if not self._mirrors(self._engine.connection(deadline, options.cancel)):
             return self._engine.call(methods.CALL_TOOL, params, types.CallToolResult, options, deadline)
         try:
-            mirrored = self._mirrored(options, name, arguments)
+            mirrored = self._mirrored(options, params)
             return self._engine.call(methods.CALL_TOOL, params, types.CallToolResult, mirrored, deadline)
         except HeaderMismatch:
             # The tool's schema may have changed since it was listed, or was never listed.
             self._relist(options, deadline)
-            mirrored = self._mirrored(options, name, arguments)
+            mirrored = self._mirrored(options, params)
             return self._engine.call(methods.CALL_TOOL, params, types.CallToolResult, mirrored, deadline)
 
     @staticmethod
@@ -135,8 +170,8 @@ class ToolVerbs(Calls):
         """Whether arguments that a tool marks with ``x-mcp-header`` are sent as HTTP headers too."""
         return connection.channel.is_http and connection.era.mirrors_arguments
 
-    def _mirrored(self, options: CallOptions, name: str, arguments: Mapping[str, Any]) -> CallOptions:
-        headers = self._tools.headers(name, arguments)
+    def _mirrored(self, options: CallOptions, params: Mapping[str, Any]) -> CallOptions:
+        headers = self._tools.headers(params["name"], params["arguments"])
         return options._replace(headers={**options.headers, **headers}) if headers else options
 
     def _relist(self, options: CallOptions, deadline: Deadline) -> None:

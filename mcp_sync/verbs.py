@@ -7,12 +7,13 @@ from typing import Any, Optional, Union
 
 from . import types
 from ._arguments import as_dict, as_uri, check_instance, check_level
-from ._calls import Headers, Meta, call_options
+from ._calls import Headers, Meta, call_options, pausing
 from ._concurrency.cancel import CancelToken
+from ._concurrency.fork import hold_off
 from ._engine.connection import NO_OPTIONS
 from ._protocol import methods
 from ._tool_verbs import ToolVerbs
-from .errors import NotSupported, UsageError
+from .errors import InputRequired, NotSupported, UsageError
 from .handlers import ProgressCallback
 from .options import UNSET, TimeoutArgument
 
@@ -75,13 +76,15 @@ class Verbs(ToolVerbs):
         meta: Meta = None,
         cancel: Optional[CancelToken] = None,
         headers: Headers = None,
+        on_input: str = "answer",
     ) -> types.ReadResourceResult:
-        """Return the contents of a resource.
+        """Return the contents of a resource; ``on_input`` as with `call_tool`.
 
         Raises:
             ResourceNotFound, InvalidParams: No such resource (older servers, 2026-07-28).
+            InputRequired: Only with ``on_input="raise"``.
         """
-        options = call_options(meta, cancel, headers, progress_callback)
+        options = pausing(call_options(meta, cancel, headers, progress_callback), on_input)
         params = {"uri": as_uri(uri)}
         return self._call(methods.READ_RESOURCE, params, types.ReadResourceResult, options, timeout)
 
@@ -146,13 +149,17 @@ class Verbs(ToolVerbs):
         meta: Meta = None,
         cancel: Optional[CancelToken] = None,
         headers: Headers = None,
+        on_input: str = "answer",
     ) -> types.GetPromptResult:
-        """Return a prompt, filled with arguments (strings, says the specification)."""
+        """Return a prompt, filled with arguments (strings, says the specification).
+
+        ``on_input`` is as with `call_tool`.
+        """
         check_instance("the name of a prompt", name, str)
         params: dict[str, Any] = {"name": name}
         if arguments is not None:
             params["arguments"] = as_dict("arguments", arguments)
-        options = call_options(meta, cancel, headers, progress_callback)
+        options = pausing(call_options(meta, cancel, headers, progress_callback), on_input)
         return self._call(methods.GET_PROMPT, params, types.GetPromptResult, options, timeout)
 
     def complete(
@@ -183,6 +190,70 @@ class Verbs(ToolVerbs):
             params["context"] = {"arguments": as_dict("context_arguments", context_arguments)}
         options = call_options(meta, cancel, headers)
         return self._call(methods.COMPLETE, params, types.CompleteResult, options, timeout)
+
+    # --- calls that waited for input --------------------------------------------------------------------
+
+    def resume(
+        self,
+        envelope: Union[InputRequired, Mapping[str, Any], str, bytes],
+        answers: Mapping[str, Any],
+        *,
+        timeout: TimeoutArgument = UNSET,
+        progress_callback: Optional[ProgressCallback] = None,
+        reset_on_progress: bool = False,
+        raise_on_error: bool = False,
+        validation: Optional[str] = None,
+        on_input: str = "raise",
+        key: Union[str, bytes, None] = None,
+        max_age: Optional[float] = None,
+        meta: Meta = None,
+        cancel: Optional[CancelToken] = None,
+        headers: Headers = None,
+    ) -> Any:
+        """Go on with a call that raised `InputRequired`, here or in another process (2026-07-28).
+
+        The request is made again with the answers. Everything is checked before anything is sent, and a tool
+        is never called twice by one `resume`; that the same envelope is not resumed twice is for the
+        application to see to.
+
+        Args:
+            envelope: The exception, or what its ``to_json()`` returned, as it is or as JSON text.
+            answers: For each key of ``requests`` what a callback would return: an `ElicitResult`, a
+                `CreateMessageResult`, a `ListRootsResult`, or that as a dict. The form of an accepted
+                elicitation is completed with its defaults and must match its schema.
+            timeout: See the class.
+            progress_callback: ``f(progress, total, message)``.
+            reset_on_progress: As with `call_tool`.
+            raise_on_error: As with `call_tool`.
+            validation: As with `call_tool`.
+            on_input: As with `call_tool`, where the server asks once more; by default that raises a new
+                `InputRequired`.
+            key: The key that ``to_json()`` was given.
+            max_age: The most seconds since the call paused.
+            meta: Entries of ``_meta``, beside and instead of those of the call.
+            cancel: See the class.
+            headers: HTTP headers of this request alone; those of the call are not kept.
+
+        Returns:
+            What the method of the call returns, such as `CallToolResult`.
+
+        Raises:
+            EnvelopeRejected: It was changed, is too old, or belongs to another server, principal or revision.
+            AnswerInvalid: An answer does not match its form.
+            UsageError: There is no answer for a request, or one for none, or one of a wrong kind.
+            InputRequired: The server asks again.
+        """
+        with hold_off():
+            from ._resuming import Resumption
+        resumption = Resumption(envelope, key, max_age, self._engine.plan)
+        params = resumption.params(answers)
+        meta = {**resumption.meta, **as_dict("meta", meta)}
+        options = call_options(meta, cancel, headers, progress_callback, reset_on_progress)
+        options, deadline = pausing(options, on_input), self._deadline(timeout)
+        resumption.check_revision(self._engine.connection(deadline, cancel).era.version)
+        if resumption.spec is methods.CALL_TOOL:
+            return self._finish_tool(params, options, deadline, raise_on_error, validation)
+        return self._engine.call(resumption.spec, params, resumption.model, options, deadline)
 
     # --- everything else ------------------------------------------------------------------------------
 

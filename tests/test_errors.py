@@ -11,6 +11,7 @@ import pytest
 from mcp_sync import errors
 from mcp_sync.errors import (
     AccessDenied,
+    AnswerInvalid,
     AuthError,
     AuthorizationRequired,
     CallCancelled,
@@ -18,6 +19,7 @@ from mcp_sync.errors import (
     ClientClosed,
     ConnectFailed,
     ConnectionLost,
+    EnvelopeRejected,
     Forked,
     HTTPStatusError,
     InputRequired,
@@ -38,6 +40,7 @@ from mcp_sync.errors import (
     TokenRequestFailed,
     ToolFailed,
     TransportError,
+    UnsafeURL,
     UsageError,
     remote_error,
 )
@@ -70,7 +73,10 @@ EXAMPLES = [
     NegotiationFailed("words", client_versions=("1",), server_versions=("2", "3")),
     InputRoundsExceeded("words"),
     RemoteError(-1, "words", {"a": 1}, status=400),
-    InputRequired("words", requests={"k": {"method": "roots/list"}}),
+    EnvelopeRejected("words", reason="server"),
+    AnswerInvalid("words", key="k", faults={"age": "at least 18"}),
+    UnsafeURL("words", url="ftp://h/"),
+    InputRequired("words", envelope={"requests": {"k": {"method": "roots/list"}}}),
     ToolFailed("words", result={"isError": True}),
     OutputInvalid("words", result={"n": "1"}),
     AuthError("words", url="https://as.example/token"),
@@ -148,6 +154,9 @@ def test_a_timeout_is_a_timeout_of_python_too():
     [
         (ClientClosed("x"), (UsageError,)),
         (Forked("x"), (UsageError,)),
+        (EnvelopeRejected("x"), (UsageError,)),
+        (AnswerInvalid("x"), (UsageError,)),
+        (UnsafeURL("x"), (ProtocolError,)),
         (ConnectFailed("x"), (TransportError,)),
         (ConnectionLost("x"), (TransportError,)),
         (SessionExpired("x"), (TransportError,)),
@@ -200,9 +209,21 @@ def test_a_failed_connection_says_that_nothing_was_sent():
     assert TransportError("x").request_sent is None
 
 
-def test_headers_and_requests_are_copies_of_what_was_given():
-    headers, requests = {"a": "1"}, {"k": {}}
-    status, needs = HTTPStatusError("x", status=1, headers=headers), InputRequired("x", requests=requests)
+def test_headers_and_faults_are_copies_of_what_was_given():
+    headers, faults = {"a": "1"}, {"k": "bad"}
+    status, wrong = HTTPStatusError("x", status=1, headers=headers), AnswerInvalid("x", faults=faults)
     headers["b"] = "2"
-    requests["l"] = {}
-    assert (status.headers, needs.requests) == ({"a": "1"}, {"k": {}})
+    faults["l"] = "worse"
+    assert (status.headers, wrong.faults) == ({"a": "1"}, {"k": "bad"})
+
+
+def test_the_pages_to_visit_are_read_from_the_data_and_malformed_ones_left_out():
+    page = {"mode": "url", "url": "https://h/", "message": "go", "elicitationId": "1"}
+    error = remote_error(-32042, "first", {"elicitations": [page, {"url": 3}, None]})
+    (found,) = pickle.loads(pickle.dumps(error)).elicitations
+    assert (found.url, found.message, found.elicitation_id) == ("https://h/", "go", "1")
+
+
+@pytest.mark.parametrize("data", [None, [], {}, {"elicitations": None}, {"elicitations": {}}])
+def test_without_pages_there_are_none_to_visit(data):
+    assert remote_error(-32042, "first", data).elicitations == []

@@ -6,8 +6,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any, Callable, NamedTuple, Optional, Union
+from typing import Any, Callable, Optional, Union
 
 from .._concurrency.cancel import CancelToken
 from .._concurrency.deadline import Deadline
@@ -31,11 +30,14 @@ from ..errors import (
     another,
     remote_error,
 )
-from ..handlers import ProgressCallback
 from ..options import Timeouts
 from ..transports._base import Channel
+from .call_options import NO_OPTIONS as NO_OPTIONS
+from .call_options import NOTHING
+from .call_options import CallOptions as CallOptions
 from .progress import ProgressSink
 from .router import Router, error_response
+from .watchers import Watchers
 
 logger = logging.getLogger("mcp_sync.session")
 
@@ -47,41 +49,6 @@ _INLINE_POLL = 0.02
 
 # What a server says that could not read a message, and so knows no id of it: parse error, invalid request.
 _UNREADABLE = (-32700, -32600)
-
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
-
-
-class CallOptions(NamedTuple):
-    """What a caller may say about one call, beside its params.
-
-    Attributes:
-        meta: Entries of the request's ``_meta``.
-        headers: HTTP headers of this request alone.
-        cancel: The token that cancels it.
-        progress: Where progress goes.
-        wants_progress: Whether to ask for progress although nobody takes it, to keep the clock going.
-        resumption_token: Where to take up the response stream of an earlier call, instead of a new request.
-        on_resumption_token: Takes each token with which this call could be taken up.
-        capabilities: What the client declares for this request beside its capabilities (2026-07-28).
-        stop_at: The kinds of results, not final ones, with which the caller wants to go on by itself.
-        on_notification: Takes the notifications that come for this request, on the thread that reads them.
-        cache: Whether the answer may come from the response cache: "use", "refresh" or "bypass" it.
-    """
-
-    meta: Mapping[str, Any] = _NOTHING
-    headers: Mapping[str, str] = _NOTHING
-    cancel: Optional[CancelToken] = None
-    progress: Optional[ProgressCallback] = None
-    wants_progress: bool = False
-    resumption_token: str = ""
-    on_resumption_token: Optional[Callable[[str], None]] = None
-    capabilities: Mapping[str, Any] = _NOTHING
-    stop_at: tuple[str, ...] = ()
-    on_notification: Optional[Callable[[dict[str, Any]], None]] = None
-    cache: str = "use"
-
-
-NO_OPTIONS = CallOptions()
 
 
 class Connection:
@@ -98,6 +65,7 @@ class Connection:
         error: Why the connection is dead, ``None`` while it lives.
         server_info: The server's ``Implementation`` as it came.
         trusted: Whether the server has shown that it speaks the revision, as far as it can be made to.
+        watchers: Who is told what becomes of it, and of the stream of what the server sends unasked.
         rubbish: The last few things that came and were no messages, for the error if nothing else comes.
     """
 
@@ -110,6 +78,7 @@ class Connection:
         self.error: Optional[MCPError] = None
         self.server_info: Optional[Mapping[str, Any]] = None
         self.trusted = False
+        self.watchers = Watchers()
         self._router = router
         self._next_id = next_id
         self._timeouts = timeouts
@@ -149,7 +118,7 @@ class Connection:
             call.progress = progress
         call.on_notification = options.on_notification
         params = era.params(params, meta, options.capabilities)
-        headers = _NOTHING
+        headers = NOTHING
         if self.channel.is_http:
             headers = {**options.headers, **era.headers(spec, params)}
         elif options.headers:
@@ -242,16 +211,30 @@ class Connection:
             call.fail(self.timeout_error(call))
 
     def pause(
-        self, spec: MethodSpec, seconds: float, cancel: Optional[CancelToken], deadline: Deadline
+        self,
+        spec: MethodSpec,
+        seconds: Optional[float],
+        cancel: Optional[CancelToken],
+        deadline: Deadline,
+        entered: Optional[Callable[[PendingCall], None]] = None,
     ) -> None:
         """Let time pass before a request is sent again.
+
+        Args:
+            spec: The method of the request.
+            seconds: How long at most, ``None``: up to the deadline.
+            cancel: The token of the call.
+            deadline: That of the call.
+            entered: Is handed the wait itself; to settle it is to end it.
 
         Raises:
             MCPError: What ends the wait: the token, the end of the client.
         """
-        turn = self.prepare(spec, deadline.within(seconds))
+        turn = self.prepare(spec, deadline if seconds is None else deadline.within(seconds))
         try:
             self._enter(turn, cancel)
+            if entered is not None:
+                entered(turn)
             if turn.wait():
                 turn.result()
         finally:
@@ -480,6 +463,18 @@ class Connection:
 
     def lost(self, error: MCPError) -> None:
         """Fail every call in flight, and every later one. Idempotent."""
+        self.watchers.over(error)
+
+    def stream_stands(self, gap: bool) -> None:
+        """See `Inbound.stream_stands`."""
+        self.watchers.stands(gap)
+
+    def stream_lost(self, error: MCPError) -> None:
+        """See `Inbound.stream_lost`."""
+        if isinstance(error, SessionExpired):
+            self.retire(error)
+        else:
+            self.watchers.over(error)
         with self._lock:
             if self.error is not None and not isinstance(self.error, SessionExpired):
                 return
@@ -494,3 +489,4 @@ def _hand_over(take: Callable[[str], None], token: str) -> None:
         take(token)
     except Exception:
         logger.exception("on_resumption_token_update failed")
+        self.watchers.over(error)

@@ -15,13 +15,14 @@ from typing import Any, Optional, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from .._concurrency.deadline import Deadline
+from .._concurrency.fork import hold_off
 from .._protocol import methods
 from .._protocol.eras import COMPLETE, INPUT_REQUIRED, LOG_LEVEL_KEY, Era, StatelessEra
 from .._protocol.input_rounds import input_requests, next_params
 from .._protocol.methods import MethodSpec
 from .._protocol.negotiation import may_be_older, unfit
 from .._protocol.recovery import Again, after_failure
-from .._protocol.versions import MODERN_VERSIONS, best_common
+from .._protocol.versions import LATEST_MODERN, MODERN_VERSIONS, best_common
 from ..errors import (
     CallCancelled,
     CallTimeout,
@@ -29,10 +30,12 @@ from ..errors import (
     InputRoundsExceeded,
     InvalidResult,
     MCPError,
+    NotSupported,
     RemoteError,
     SessionExpired,
     TransportError,
     UnsupportedProtocolVersion,
+    UrlElicitationRequired,
 )
 from ..types._lenient import first_problem
 from .connection import CallOptions, Connection
@@ -73,6 +76,11 @@ class Engine(Lifecycle):
         """Make a call and return its final result as it came, or one of a kind in ``options.stop_at``."""
         connection = self.connection(deadline, options.cancel)
         try:
+            kind, result = self._exchange(connection, spec, params, options, deadline)
+        except UrlElicitationRequired as refusal:
+            with hold_off():
+                from .visits import visit_first
+            connection = visit_first(self, connection, spec, options, deadline, refusal)
             kind, result = self._exchange(connection, spec, params, options, deadline)
         except (RemoteError, HTTPStatusError) as refusal:
             self._check_revision(connection, refusal, options, deadline)
@@ -125,7 +133,12 @@ class Engine(Lifecycle):
                 raise InputRoundsExceeded(
                     f"{spec.method}: the server asked for input {rounds} times (Limits.input_rounds)"
                 )
-            responses = self.answer_inputs(input_requests(spec, result), spec, result, deadline)
+            requests = input_requests(spec, result)
+            if requests and options.pause:
+                with hold_off():
+                    from .pausing import paused
+                raise paused(self.plan, self._version(), spec, params, options.meta, result)
+            responses = self.answer_inputs(requests, spec, result, deadline)
             again = next_params(params, result, responses)
             connection = self.connection(deadline, options.cancel)
             kind, result = self._exchange(connection, spec, again, options, deadline)
@@ -139,6 +152,11 @@ class Engine(Lifecycle):
             return extension.finish(interim)
         finally:
             interim.drain()
+
+    def _version(self) -> str:
+        """Return the revision that was spoken last."""
+        connection = self._connection
+        return connection.era.version if connection is not None else LATEST_MODERN
 
     def _exchange(
         self,
@@ -197,6 +215,13 @@ class Engine(Lifecycle):
     ) -> tuple[str, dict[str, Any]]:
         era = connection.era
         era.check(spec)
+        if options.pause and era.handshake:
+            raise NotSupported(
+                f'on_input="raise" needs a revision without a handshake, not {era.version}: for that, set an '
+                "elicitation_callback",
+                method=spec.method,
+                version=era.version,
+            )
         if self.plan.request_level is not None and era.level_per_request:
             options = options._replace(meta={LOG_LEVEL_KEY: self.plan.request_level, **options.meta})
         try:

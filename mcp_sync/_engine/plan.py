@@ -8,6 +8,7 @@ from typing import Optional
 from ..transports._base import Settings, Target
 from .extensions import Extensions
 from .opening import Identity
+from .subscribed import Subscribed
 
 
 @dataclass
@@ -25,6 +26,7 @@ class Plan:
         request_level: The level that every request asks for, where there are no sessions.
         extensions: What the client knows beside the protocol.
         subscriptions: The resources that a session is subscribed to.
+        principal: For whom the calls are made, ``None`` if that was not said.
     """
 
     target: Target
@@ -36,7 +38,8 @@ class Plan:
     log_level: Optional[str] = None
     request_level: Optional[str] = None
     extensions: Extensions = field(default_factory=Extensions)
-    subscriptions: set[str] = field(default_factory=set)
+    subscriptions: Subscribed = field(default_factory=Subscribed)
+    principal: Optional[str] = None
 
     @property
     def listening(self) -> bool:

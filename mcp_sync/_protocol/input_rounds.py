@@ -39,9 +39,14 @@ def next_params(
     params: Mapping[str, Any], result: Mapping[str, Any], responses: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the params of the retry: the original ones, the answers, and the state exactly as it came."""
-    again = {key: value for key, value in params.items() if key not in ("inputResponses", "requestState")}
+    again = original_params(params)
     if responses:
         again["inputResponses"] = dict(responses)
     if result.get("requestState") is not None:
         again["requestState"] = result["requestState"]
     return again
+
+
+def original_params(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the params of the call itself, without what a round adds to them."""
+    return {key: value for key, value in params.items() if key not in ("inputResponses", "requestState")}

@@ -54,6 +54,11 @@ class OutputSchema:
         self._unusable: Optional[str] = None
         self._simple_names = False
 
+    @property
+    def unusable(self) -> bool:
+        """Whether a check has found that the schema cannot be used."""
+        return self._unusable is not None
+
     def check(self, value: Any, *, expired: Optional[Expired] = None) -> Optional[str]:
         """Say why a value does not match, with a JSON Pointer to the place, or ``None`` if it does.
 

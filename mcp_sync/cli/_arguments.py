@@ -15,8 +15,6 @@ one ``key=value`` for each item. Other words win over what standard input says.
 from __future__ import annotations
 
 import json
-import math
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,9 +22,8 @@ from typing import Any, Optional
 
 import click
 
-_TRUE = ("true", "yes", "on", "1")
-_FALSE = ("false", "no", "off", "0")
-_INTEGER = re.compile(r"[+-]?\d+")
+from .._protocol.form_formats import FALSE, TRUE, typed_number
+
 _MAX_REFS = 20
 # In which order the types of a schema are tried: an array would take any text as its only item.
 _ORDER = ("null", "integer", "number", "boolean", "object", "array")
@@ -223,7 +220,7 @@ def _parsed(word: Given, kind: str, items: Any, root: Mapping[str, Any]) -> Any:
     text = word.text.strip()
     if kind == "boolean":
         lower = text.lower()
-        return lower in _TRUE if lower in _TRUE + _FALSE else _NO
+        return lower in TRUE if lower in TRUE + FALSE else _NO
     if kind == "null":
         return None if text in ("null", "") else _NO
     if kind in ("integer", "number"):
@@ -234,14 +231,5 @@ def _parsed(word: Given, kind: str, items: Any, root: Mapping[str, Any]) -> Any:
 
 
 def _number(text: str, whole: bool) -> Any:
-    try:
-        value: float = int(text) if _INTEGER.fullmatch(text) else float(text)
-    except ValueError:
-        return _NO
-    if isinstance(value, int):
-        return value
-    if not math.isfinite(value) or "_" in text:
-        return _NO
-    if whole:
-        return int(value) if value.is_integer() else _NO
-    return value
+    value = typed_number(text, whole)
+    return _NO if value is None else value

@@ -7,7 +7,6 @@ sequence in it could recolour, rewrite or even drive the terminal.
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -15,16 +14,9 @@ from typing import Any
 import click
 
 from .. import types
-
-# All control characters but the line break and the tab, and the marks that reorder text.
-_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+from .._protocol.visible import clean as clean
 
 _SHORT = 96
-
-
-def clean(text: str) -> str:
-    """Make the control characters of a foreign text visible instead of effective."""
-    return _UNSAFE.sub(lambda found: found.group().encode("unicode_escape").decode("ascii"), text)
 
 
 def echo(text: str) -> None:

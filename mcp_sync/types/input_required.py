@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, Optional, Union
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Optional, Union
+
+from pydantic import ValidationError
 
 from mcp_sync.types._lenient import KnownOr, Lenient
-from mcp_sync.types.elicitation import ElicitRequest, ElicitResult
+from mcp_sync.types.elicitation import ElicitRequest, ElicitRequestURLParams, ElicitResult
 from mcp_sync.types.messages import Result, UnknownRequest
 from mcp_sync.types.roots import ListRootsRequest, ListRootsResult
 from mcp_sync.types.sampling import CreateMessageRequest, CreateMessageResult
@@ -42,3 +45,35 @@ class InputRequiredResult(Result):
     result_type: Literal["input_required"] = "input_required"
     input_requests: Optional[InputRequests] = None
     request_state: Lenient[str] = None
+
+
+def parse_input_requests(requests: Mapping[str, Any]) -> Optional[dict[str, Any]]:
+    """Return what a server asks as models, ``None`` if one of its requests is malformed."""
+    try:
+        result = InputRequiredResult.model_validate(
+            {"inputRequests": {key: _with_mode(request) for key, request in requests.items()}}
+        )
+    except ValidationError:
+        return None
+    found = result.input_requests or {}
+    return None if any(isinstance(each, UnknownRequest) for each in found.values()) else dict(found)
+
+
+def _with_mode(request: Any) -> Any:
+    """Say of an elicitation without a mode that it is a form, as the specification has it."""
+    params = request.get("params") if isinstance(request, dict) else None
+    if isinstance(params, dict) and request.get("method") == "elicitation/create" and "mode" not in params:
+        return {**request, "params": {**params, "mode": "form"}}
+    return request
+
+
+def pages_to_visit(data: Any) -> list[ElicitRequestURLParams]:
+    """Return the pages that the error ``-32042`` names; malformed ones are left out."""
+    listed = data.get("elicitations") if isinstance(data, dict) else None
+    pages = []
+    for each in listed if isinstance(listed, list) else []:
+        try:
+            pages.append(ElicitRequestURLParams.model_validate(each))
+        except ValidationError:
+            continue
+    return pages

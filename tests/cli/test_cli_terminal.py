@@ -36,6 +36,9 @@ def form(context):
     return str(sorted(context.elicit("About you", SCHEMA).get("content", {}).items()))
 
 def page(context):
+    return context.elicit_url("Sign \\x1b[31min", "https://xn--bcher-kva.example/login")["action"]
+
+def trap(context):
     return context.elicit_url("Sign in", "https://example.com/\\x1b[31mlogin")["action"]
 
 def agree(context):
@@ -44,7 +47,7 @@ def agree(context):
 def paint():
     return "\\x1b[31mred\\x1b]0;title\\x07"
 
-FakeServer(tools=[form, page, agree, paint]).serve_stdio()
+FakeServer(tools=[form, page, trap, agree, paint]).serve_stdio()
 """
 
 
@@ -200,11 +203,22 @@ def test_a_question_without_fields_is_a_yes_or_no(typed: str, action: str) -> No
 
 def test_a_page_is_shown_and_never_opened() -> None:
     with Terminal(["call", "page"], form_server()) as terminal:
-        terminal.expect("https://example.com/\\x1b[31mlogin")
+        terminal.expect("Sign \\x1b[31min")
+        terminal.expect("https://xn--bcher-kva.example/login")
+        terminal.expect("It belongs to xn--bcher-kva.example")
+        terminal.expect("which reads bücher.example may look like another one")
+        terminal.expect("Will you? [y/N] ")
         terminal.type("y\n")
 
         assert terminal.finish() == 0
         assert terminal.screen.endswith("accept\r\n")
+
+
+def test_a_page_that_nobody_should_visit_is_declined() -> None:
+    with Terminal(["call", "trap"], form_server()) as terminal:
+        assert terminal.finish() == 0
+        assert "https://example.com/\\x1b[31mlogin" in terminal.screen
+        assert terminal.screen.endswith("decline\r\n")
 
 
 def test_a_server_cannot_drive_the_terminal() -> None:
