@@ -8,7 +8,6 @@ from typing import Optional
 from ..transports._base import Settings, Target
 from .extensions import Extensions
 from .opening import Identity
-from .subscribed import Subscribed
 
 
 @dataclass
@@ -38,7 +37,7 @@ class Plan:
     log_level: Optional[str] = None
     request_level: Optional[str] = None
     extensions: Extensions = field(default_factory=Extensions)
-    subscriptions: Subscribed = field(default_factory=Subscribed)
+    subscriptions: set[str] = field(default_factory=set)
     principal: Optional[str] = None
 
     @property
