@@ -23,7 +23,7 @@ How it is made, from above to below:
 - ``_access``: what a request to one server needs, got by one thread (``_turn``) and one process at a time;
   ``_grant_in_use``, ``_current``: the grant; ``_authority``: the authorization server; ``_login``: a login
   that is to be done; ``_status``: what is there;
-- ``_interaction``, ``_callback_server``: how a person is asked;
+- ``_interaction``, ``_callback_server``, ``_paste_back``: how a person is asked;
 - ``_fetching``, ``_addresses``, ``_errand``: how authorization servers are asked, where they may be, how
   long it takes;
 - ``_discovery``, ``_registration``, ``_code_flow``, ``_granted``, ``_token_request``: the conversations,
@@ -47,10 +47,11 @@ if TYPE_CHECKING:
     from ._device import DeviceCode, DevicePrompt
     from ._enterprise import EnterpriseManaged
     from ._file_store import FileStore
-    from ._interaction import Interaction, LoopbackBrowser, PasteBack
+    from ._interaction import Interaction, LoopbackBrowser
     from ._keyring_store import KeyringStore
     from ._machine import ClientCredentials, WorkloadIdentity
     from ._oauth import Flow, OAuth
+    from ._paste_back import PasteBack
     from ._records import Grant
     from ._sqlite_store import SQLiteStore
     from ._status import Status
@@ -91,7 +92,7 @@ _HOMES = {
     "LoopbackBrowser": "_interaction",
     "MemoryStore": "_store",
     "OAuth": "_oauth",
-    "PasteBack": "_interaction",
+    "PasteBack": "_paste_back",
     "SQLiteStore": "_sqlite_store",
     "Status": "_status",
     "Store": "_store",

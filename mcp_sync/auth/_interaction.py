@@ -1,4 +1,4 @@
-"""How a person is asked: in a browser of this machine, or by a URL that is printed.
+"""How a person is asked: what an interaction is, and the one with a browser of this machine.
 
 An interaction is entered before the client registers, since the redirect URI has to be known by then. What it
 gives then shows the URL and waits for the answer.
@@ -17,15 +17,13 @@ from urllib.parse import parse_qsl, urlsplit
 from .._arguments import check_callback
 from .._concurrency.deadline import Deadline
 from .._concurrency.threads import join_all, spawn
-from ..errors import AuthError, AuthorizationRequired, UsageError
+from ..errors import UsageError
 from ..options import check_seconds
 from ._callback_server import CallbackServer, listen
-from ._rules import check_redirect_uri
 
 Check = Callable[[], None]
 
 _BROWSER_SECONDS = 2.0  # how long an ``open`` that has not come back is waited for at the end
-_MOST_LINES = 8
 
 
 class Asking(Protocol):
@@ -72,9 +70,14 @@ class LoopbackBrowser:
 
     Only the answer that belongs to the login ends the wait; whatever else comes to the port is refused.
 
+    The redirect URI is ``http://{host}:{port}{path}``. For a client that was registered by hand it has to be
+    the one that it was registered with, letter by letter; some authorization servers forgive another port
+    (RFC 8252, section 7.3), and none another host or path. So a registration for
+    ``http://localhost:8765/oauth/callback`` takes
+    ``LoopbackBrowser(ports=8765, host="localhost", path="/oauth/callback")``.
+
     Args:
-        ports: The port, ``0`` for a free one, or several to be tried in order. A client that was registered
-            by hand with certain ports needs one of those.
+        ports: The port, ``0`` for a free one, or several to be tried in order, such as ``range(8400, 8410)``.
         host: The host of the redirect URI: ``"127.0.0.1"``, ``"::1"``, or ``"localhost"`` for both.
         timeout: How many seconds the user has.
         open: Opens a URL and returns whether that was possible; by default ``webbrowser.open``. Where it was
@@ -98,7 +101,7 @@ class LoopbackBrowser:
             raise UsageError('the host of a loopback redirect is "127.0.0.1", "::1" or "localhost"')
         if not isinstance(path, str) or not re.fullmatch(r"/[A-Za-z0-9._~/-]*", path):
             raise UsageError("the path of a redirect URI begins with / and has letters and digits")
-        _check_timeout(timeout)
+        check_timeout(timeout)
         check_callback("open", open)
         self._host = host
         self._path = path
@@ -166,102 +169,12 @@ class _Browser:
         except Exception:
             shown = False
         if not shown and sys.stderr is not None:
-            print(f"To log in, open this address in a browser on this machine:\n{url}", file=sys.stderr)
-
-
-class PasteBack:
-    """Print the URL, and have the user paste the address at which their browser ended.
-
-    For a program that runs on another machine than the browser: the page at that address cannot be shown, but
-    its address holds the answer.
-
-    Args:
-        show: Called with the text to be shown.
-        read: Returns a line that the user enters. It is not interrupted by deadlines.
-        redirect_uri: Where the browser ends; nothing listens there.
-        timeout: How many seconds the user has, all told.
-
-    Raises:
-        UsageError: It cannot be so.
-    """
-
-    def __init__(
-        self,
-        show: Callable[[str], Any] = print,
-        read: Callable[[], str] = input,
-        redirect_uri: str = "http://127.0.0.1:53682/callback",
-        timeout: float = 600.0,
-    ) -> None:
-        check_callback("show", show)
-        check_callback("read", read)
-        check_redirect_uri(redirect_uri)
-        _check_timeout(timeout)
-        self._show = show
-        self._read = read
-        self.redirect_uri = redirect_uri
-        self.timeout = timeout
-
-    @contextmanager
-    def listening(self, known: Sequence[str] = ()) -> Iterator[Asking]:
-        """See `Interaction.listening`. Nothing listens."""
-        yield self
-
-    def ask(self, url: str, deadline: Deadline, check: Check) -> Mapping[str, str]:
-        """See `Asking.ask`.
-
-        Raises:
-            AuthorizationRequired: Nobody is there to answer.
-            AuthError: What was entered is no answer.
-        """
-        if self._read is input and not _is_terminal(sys.stdin):
-            raise AuthorizationRequired("somebody has to log in, and standard input is no terminal", url=url)
-        self._show(
-            f"To log in, open this address in a browser:\n{url}\n"
-            "Afterwards the browser shows an error, or an empty page. Copy the address of that page, and "
-            "paste it here:"
-        )
-        state, text = state_of(url), ""
-        for _ in range(_MOST_LINES):
-            check()
-            try:
-                line = self._read()
-            except EOFError:
-                raise AuthorizationRequired("somebody has to log in, and nobody answers", url=url) from None
-            # Terminals break long lines, and what was copied brings the breaks along.
-            text += line
-            params = pasted(text, state)
-            if params is not None and not deadline.expired:
-                return params
-            if not line.strip() or deadline.expired:
-                break
-        raise AuthError("what was pasted is not the address at which the login ended")
-
-    def __repr__(self) -> str:
-        return "PasteBack()"
-
-
-def pasted(text: str, state: str) -> Optional[dict[str, str]]:
-    """Return the answer in what a user has pasted: an address, a query, or a code alone.
-
-    Args:
-        text: What was pasted, with quotation marks, white space and line breaks as they came.
-        state: What the answer has to bring back; a code alone brings none.
-
-    Returns:
-        ``None`` if it is not all of an answer.
-    """
-    text = re.sub(r"[\s\"'<>`]+", "", text)
-    if "=" not in text:
-        return (
-            {"code": text, "state": state}
-            if re.fullmatch(r"[!-~]{4,}", text) and "/" not in text[:8]
-            else None
-        )
-    params = query_of(text)
-    has_answer = params is not None and ("code" in params or "error" in params)
-    # Cut off in the middle of the state: more is to come.
-    cut = params is not None and state.startswith(params.get("state", "")) and params.get("state") != state
-    return params if has_answer and not cut else None
+            print(
+                f"To log in, open this address in a browser on this machine:\n{url}\n"
+                f"The answer has to come to {self.redirect_uri}: a client that was registered by hand has to "
+                "be registered with that redirect URI.",
+                file=sys.stderr,
+            )
 
 
 def query_of(address: str) -> Optional[dict[str, str]]:
@@ -279,14 +192,12 @@ def state_of(url: str) -> str:
     return (query_of(url) or {}).get("state", "")
 
 
-def _check_timeout(timeout: Any) -> None:
+def check_timeout(timeout: Any) -> None:
+    """Refuse what is no time for a person.
+
+    Raises:
+        UsageError: It is none.
+    """
     check_seconds("timeout", timeout)
     if timeout is None:
         raise UsageError("timeout must be a number of seconds: nobody waits for a person for ever")
-
-
-def _is_terminal(stream: Any) -> bool:
-    try:
-        return bool(stream is not None and stream.isatty())
-    except (ValueError, OSError):
-        return False

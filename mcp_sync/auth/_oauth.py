@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +32,8 @@ from ._registration import ClientIdentity, Secret, identify
 from ._rules import check_redirect_uri, scope_union, with_offline_access
 from ._settings import as_scopes
 from ._store import Store
+
+logger = logging.getLogger("mcp_sync.auth")
 
 _LOOPBACK = "http://127.0.0.1/callback"
 _NONE_WAITS = "the answer belongs to no login that waits for one: it is too old, or came before"
@@ -239,19 +242,18 @@ class OAuth(TokenAuth):
             if others is not None and login.scope is None:
                 raise _OthersWere(others)
 
+        logger.info(
+            "Waiting for a login at %s as %s; the answer comes to %s",
+            *(public_url(client.issuer), client.client_id, public_url(asking.redirect_uri)),
+        )
         try:
             return asking.ask(pending.url, deadline, check)
         except CallTimeout as error:
             if login.errand.deadline.expired:
                 raise
-            hint = (
-                f"; if its page does not know the client {client.client_id!r}, reset_client() has it "
-                "register anew"
-                if client.registered
-                else ""
-            )
             raise AuthorizationRequired(
-                f"nobody has logged in at {client.issuer} within {self._interaction.timeout:g} s{hint}"
+                f"nobody has logged in at {client.issuer} within {self._interaction.timeout:g} s; "
+                f"{_advice(client, asking.redirect_uri)}"
             ) from error
 
     def _redeem(
@@ -420,6 +422,18 @@ class OAuth(TokenAuth):
             server_url: The MCP server; may be left out where there is only one.
         """
         self._access_named(server_url).authority.forget_client(None)
+
+
+def _advice(client: ClientRecord, redirect_uri: str) -> str:
+    """Say what may be wrong if users see an error of the authorization server, and nothing comes back."""
+    if client.registered:
+        return (
+            f"if its page does not know the client {client.client_id!r}, reset_client() has it register anew"
+        )
+    return (
+        f"if its page showed an error, register the redirect URI {redirect_uri} there for the client "
+        f"{client.client_id!r}, or use the one that is registered: see LoopbackBrowser"
+    )
 
 
 def _begin(

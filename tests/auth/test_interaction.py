@@ -1,4 +1,4 @@
-"""How a person is asked: the port that waits for the browser, and the address that is pasted."""
+"""How a person is asked: the port that waits for the browser."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from typing import Any, Callable, Optional
 import pytest
 
 from mcp_sync._concurrency.deadline import Deadline
-from mcp_sync.auth import LoopbackBrowser, PasteBack
+from mcp_sync.auth import LoopbackBrowser
 from mcp_sync.auth import _callback_server as callback_module
 from mcp_sync.auth import _interaction as interaction_module
-from mcp_sync.auth._interaction import pasted
-from mcp_sync.errors import AuthError, AuthorizationRequired, CallTimeout, UsageError
+from mcp_sync.errors import AuthError, CallTimeout, UsageError
 
 STATE = "the-state"
 URL = f"https://as.example/authorize?client_id=me&state={STATE}"
@@ -360,90 +359,6 @@ def test_the_port_that_the_client_is_registered_with_is_preferred() -> None:
 def test_what_cannot_be_is_refused_at_once(options) -> None:
     with pytest.raises(UsageError):
         LoopbackBrowser(**options)
-
-
-# --- pasted -----------------------------------------------------------------------------------------------
-
-CALLBACK = f"http://127.0.0.1:53682/callback?code=the%20code&state={STATE}"
-
-
-def paste(*lines: str) -> tuple[Any, list[str]]:
-    shown: list[str] = []
-    waiting = iter(lines)
-
-    def read() -> str:
-        try:
-            return next(waiting)
-        except StopIteration:
-            raise EOFError from None
-
-    with PasteBack(show=shown.append, read=read).listening() as asking:
-        return asking.ask(URL, Deadline(10), check), shown
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [
-        [CALLBACK],
-        [f"  '{CALLBACK}' "],
-        [f"<{CALLBACK}>"],
-        [CALLBACK.partition("?")[2]],
-        ["?" + CALLBACK.partition("?")[2]],
-        [CALLBACK[:50], CALLBACK[50:]],
-        [CALLBACK[: CALLBACK.index(STATE) + 3], CALLBACK[CALLBACK.index(STATE) + 3 :]],
-        [CALLBACK + "#_=_"],
-    ],
-    ids=[
-        "address",
-        "quoted",
-        "in angle brackets",
-        "query",
-        "with a mark",
-        "two lines",
-        "cut in the state",
-        "fragment",
-    ],
-)
-def test_what_was_pasted_is_understood(lines) -> None:
-    params, shown = paste(*lines)
-    assert params == {"code": "the code", "state": STATE}
-    assert URL in shown[0]
-
-
-def test_a_code_alone_does() -> None:
-    assert paste("  abc-123 ")[0] == {"code": "abc-123", "state": STATE}
-
-
-def test_an_error_is_an_answer_too() -> None:
-    assert paste(f"http://x/?error=access_denied&state={STATE}")[0]["error"] == "access_denied"
-
-
-def test_another_state_is_passed_on_to_be_refused() -> None:
-    assert paste("http://x/?code=c&state=other")[0]["state"] == "other"
-
-
-@pytest.mark.parametrize("lines", [[""], ["http://127.0.0.1/callback", ""], ["x y z=", ""]])
-def test_what_is_no_answer_is_an_error(lines) -> None:
-    with pytest.raises(AuthError, match="not the address"):
-        paste(*lines)
-
-
-def test_where_nobody_answers_a_login_is_required() -> None:
-    with pytest.raises(AuthorizationRequired) as caught:
-        paste()
-    assert caught.value.url == URL
-
-
-def test_without_a_terminal_nobody_is_asked(monkeypatch) -> None:
-    with open("/dev/null") as nothing:
-        monkeypatch.setattr("sys.stdin", nothing)
-        with PasteBack().listening() as asking, pytest.raises(AuthorizationRequired) as caught:
-            asking.ask(URL, Deadline(10), check)
-    assert caught.value.url == URL
-
-
-def test_parameters_that_come_twice_are_no_answer() -> None:
-    assert pasted(f"http://x/?code=a&code=b&state={STATE}", STATE) is None
 
 
 def test_connections_are_closed_after_one_answer() -> None:

@@ -320,6 +320,20 @@ def test_nobody_logged_in_names_the_client_and_how_to_have_another(server, endpo
         call(endpoint.url, auth)
 
 
+def test_nobody_logged_in_names_the_redirect_uri_of_a_client_registered_by_hand(
+    server, endpoint, caplog, capfd
+) -> None:
+    server.clients["me"] = None
+    browser = LoopbackBrowser(open=lambda url: False, timeout=0.2, host="localhost", path="/cb")
+    with caplog.at_level("INFO", "mcp_sync.auth"), pytest.raises(AuthorizationRequired) as caught:
+        call(endpoint.url, OAuth(client_id="me", interaction=browser))
+    advice = r"register the redirect URI (http://localhost:\d+/cb) there for the client 'me'"
+    said = re.search(advice, str(caught.value))
+    assert said is not None
+    assert f"the answer comes to {said.group(1)}" in caplog.text
+    assert f"The answer has to come to {said.group(1)}" in capfd.readouterr().err
+
+
 def test_tokens_may_be_bound_to_a_key(server, endpoint) -> None:
     proofs: list[str] = []
 
