@@ -37,7 +37,6 @@ from .call_options import NOTHING
 from .call_options import CallOptions as CallOptions
 from .progress import ProgressSink
 from .router import Router, error_response
-from .watchers import Watchers
 
 logger = logging.getLogger("mcp_sync.session")
 
@@ -65,7 +64,6 @@ class Connection:
         error: Why the connection is dead, ``None`` while it lives.
         server_info: The server's ``Implementation`` as it came.
         trusted: Whether the server has shown that it speaks the revision, as far as it can be made to.
-        watchers: Who is told what becomes of it, and of the stream of what the server sends unasked.
         rubbish: The last few things that came and were no messages, for the error if nothing else comes.
     """
 
@@ -78,7 +76,6 @@ class Connection:
         self.error: Optional[MCPError] = None
         self.server_info: Optional[Mapping[str, Any]] = None
         self.trusted = False
-        self.watchers = Watchers()
         self._router = router
         self._next_id = next_id
         self._timeouts = timeouts
@@ -463,18 +460,6 @@ class Connection:
 
     def lost(self, error: MCPError) -> None:
         """Fail every call in flight, and every later one. Idempotent."""
-        self.watchers.over(error)
-
-    def stream_stands(self, gap: bool) -> None:
-        """See `Inbound.stream_stands`."""
-        self.watchers.stands(gap)
-
-    def stream_lost(self, error: MCPError) -> None:
-        """See `Inbound.stream_lost`."""
-        if isinstance(error, SessionExpired):
-            self.retire(error)
-        else:
-            self.watchers.over(error)
         with self._lock:
             if self.error is not None and not isinstance(self.error, SessionExpired):
                 return
@@ -489,4 +474,3 @@ def _hand_over(take: Callable[[str], None], token: str) -> None:
         take(token)
     except Exception:
         logger.exception("on_resumption_token_update failed")
-        self.watchers.over(error)
