@@ -70,7 +70,7 @@ class Client(ClientSession):
         log_level: Optional[types.LoggingLevel] = None,
         retry: Retry = Retry(),  # noqa: B008
         validation: str = "warn",
-        extensions: ExtensionsArgument = (),
+        extensions: Optional[ExtensionsArgument] = None,
         session: Any = None,
         session_id: Optional[str] = None,
         name: Optional[str] = None,

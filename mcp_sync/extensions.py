@@ -52,25 +52,37 @@ class Interim(Protocol):
     def session(self) -> ClientSession:
         """The client."""
 
-    def call(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    def call(
+        self, method: str, params: Mapping[str, Any], silence: Optional[float] = None
+    ) -> dict[str, Any]:
         """Make a request that belongs to the call: within its time, and cancelled with it.
+
+        Args:
+            method: The method.
+            params: Its params.
+            silence: Seconds of silence after which this request fails with `CallTimeout`, where they shall
+                be others than those of the call.
 
         Raises:
             MCPError: As any call.
         """
 
     def pause(self, seconds: float) -> None:
-        """Let time pass.
+        """Let time pass, until `wake` is called; the clock of the call's silence starts anew then.
 
         Raises:
             CallTimeout, CallCancelled, ClientClosed: The call ended meanwhile.
         """
+
+    def wake(self) -> None:
+        """End the pause that is on, or else the next one. From any thread; neither blocks nor raises."""
 
     def answer(self, requests: Mapping[str, Any]) -> dict[str, Any]:
         """Run the callbacks of the client for input requests, and return their answers by the same keys.
 
         Raises:
             InvalidResult: There is no callback for one of them; none was run then.
+            InputRequired: The call was made with ``on_input="raise"``; none was run then.
             Exception: What a callback raised.
         """
 

@@ -28,8 +28,11 @@ from .handlers import (
     SamplingCallback,
 )
 from .options import UNSET, Limits, Retry, TimeoutArgument, Timeouts, check_seconds, check_validation
+from .tasks._extension import Tasks
 from .transports._base import Settings, Target
 from .verbs import Verbs
+
+_DEFAULT_EXTENSIONS = extensions_of([Tasks()])
 
 
 class ClientSession(Verbs):
@@ -66,7 +69,8 @@ class ClientSession(Verbs):
         validation: What happens if structured output does not match the tool's output schema, once the
             tool was listed: ``"warn"`` (a log message), ``"strict"`` (`OutputInvalid`) or ``"off"``.
         extensions: Extensions (2026-07-28): objects of `mcp_sync.extensions`, or identifiers that are only
-            declared, perhaps as a mapping to their settings.
+            declared, perhaps as a mapping to their settings. They replace the default, which is
+            ``[mcp_sync.tasks.Tasks()]``; ``()`` is none.
         name: A name for log messages and threads.
 
     Raises:
@@ -91,7 +95,7 @@ class ClientSession(Verbs):
         log_level: Optional[types.LoggingLevel] = None,
         retry: Retry = Retry(),  # noqa: B008
         validation: str = "warn",
-        extensions: ExtensionsArgument = (),
+        extensions: Optional[ExtensionsArgument] = None,
         name: Optional[str] = None,
     ) -> None:
         self._check_arguments(transport, timeout, validation)
@@ -107,6 +111,7 @@ class ClientSession(Verbs):
         self._timeouts = timeouts
         self._validation = validation
         self._tools = ToolIndex()
+        self._subscriptions = []
         callbacks = Callbacks(
             sampling_callback, elicitation_callback, list_roots_callback, logging_callback, message_handler
         )
@@ -118,7 +123,7 @@ class ClientSession(Verbs):
             weakref.ref(self),
             Settings(self.name, timeouts, limits, retry),
             callbacks,
-            extensions_of(extensions),
+            _DEFAULT_EXTENSIONS if extensions is None else extensions_of(extensions),
             client_info=client_info,
             log_level=log_level,
             reopen=self._reopen,

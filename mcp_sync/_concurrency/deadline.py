@@ -75,6 +75,12 @@ class Deadline:
         """Note a sign of life: the silence starts anew."""
         self._last = _now()
 
+    def lift(self) -> None:
+        """Take all bounds away, for good. Whoever waits by it finds out when it looks again."""
+        self._end = _NEVER
+        if self.silence is not None:
+            self.silence = math.inf
+
     def hold(self) -> None:
         """Stop the clock of the silence, while a handler of this call works; and that of a pausable end."""
         with self._lock:
@@ -102,6 +108,12 @@ class Deadline:
         child = Deadline(left, pausable=self.pausable)
         if self.pausable:
             child._parent = self
+        return child
+
+    def with_silence(self, seconds: float) -> Deadline:
+        """Return a new deadline with the same hard end, and with a silence of its own."""
+        child = Deadline(self.timeout, seconds)
+        child._end = self._end
         return child
 
     def beside(self, seconds: float) -> Deadline:

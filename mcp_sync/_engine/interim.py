@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Optional
 
 from .._concurrency.deadline import Deadline
+from .._concurrency.pending import PendingCall
 from .._protocol.methods import MethodSpec
 from ..errors import MCPError, UsageError
 from .connection import LAST_WORD, CallOptions
@@ -40,6 +41,9 @@ class InterimCall:
         self.params = params
         self.result = result
         self._reported = False
+        # Set and read in single steps: whoever sets one looks at the other afterwards, so no wake is missed.
+        self._woken = False
+        self._turn: Optional[PendingCall] = None
 
     @property
     def session(self) -> ClientSession:
@@ -49,19 +53,48 @@ class InterimCall:
             raise UsageError("the client is gone")
         return session
 
-    def call(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    def call(
+        self, method: str, params: Mapping[str, Any], silence: Optional[float] = None
+    ) -> dict[str, Any]:
         """See `Interim.call`."""
-        options = CallOptions(headers=self._options.headers, cancel=self._options.cancel)
+        given = self._options
+        options = CallOptions(headers=given.headers, cancel=given.cancel, capabilities=given.capabilities)
         spec = self._engine.plan.extensions.spec_of(method)
-        return self._engine.call_raw(spec, dict(params), options, self._deadline)
+        deadline = self._deadline if silence is None else self._deadline.with_silence(silence)
+        return self._engine.call_raw(spec, dict(params), options, deadline)
 
     def pause(self, seconds: float) -> None:
         """See `Interim.pause`."""
-        connection = self._engine.connection(self._deadline, self._options.cancel)
-        connection.pause(self._spec, seconds, self._options.cancel, self._deadline)
+        cancel, deadline = self._options.cancel, self._deadline
+        connection = self._engine.connection(deadline, cancel)
+        try:
+            connection.pause(self._spec, seconds, cancel, deadline, self._paused)
+        finally:
+            self._turn = None
+            self._woken = False
+        if deadline.expired:
+            raise connection.timeout_error(connection.prepare(self._spec, deadline))
+
+    def _paused(self, turn: PendingCall) -> None:
+        self._turn = turn
+        if self._woken:
+            turn.settle({})
+
+    def wake(self) -> None:
+        """See `Interim.wake`."""
+        self._woken = True
+        turn = self._turn
+        if turn is not None:
+            turn.settle({})
 
     def answer(self, requests: Mapping[str, Any]) -> dict[str, Any]:
         """See `Interim.answer`."""
+        if self._options.pause and requests:
+            from .pausing import paused
+
+            version = self._engine.connection(self._deadline, self._options.cancel).era.version
+            asked = {"inputRequests": dict(requests)}
+            raise paused(self._engine.plan, version, self._spec, self.params, self._options.meta, asked)
         return self._engine.answer_inputs(requests, self._spec, self.result, self._deadline)
 
     def report(self, progress: float, total: Optional[float] = None, message: Optional[str] = None) -> None:

@@ -24,11 +24,17 @@ class ToolIndex:
     """Filled by each ``tools/list`` that the user makes; never lists by itself.
 
     Safe from any thread: entries are replaced as a whole.
+
+    Attributes:
+        only_as_tasks: The tools that can only be called as tasks (2025-11-25).
     """
 
     def __init__(self) -> None:
         self._headers: dict[str, tuple[ParamHeader, ...]] = {}
         self._schemas: dict[str, OutputSchema] = {}
+        self._names: set[str] = set()
+        self._admits_tasks: set[str] = set()
+        self.only_as_tasks: set[str] = set()
 
     def learn(self, result: ListToolsResult, check_headers: bool) -> None:
         """Take over a page of tools.
@@ -52,6 +58,24 @@ class ToolIndex:
                 self._schemas[tool.name] = OutputSchema(tool.output_schema)
             elif self._schemas:
                 self._schemas.pop(tool.name, None)
+            self._names.add(tool.name)
+            if tool.execution is not None or self._admits_tasks:
+                self._learn_task_support(tool)
+
+    def _learn_task_support(self, tool: Tool) -> None:
+        support = tool.execution.task_support if tool.execution is not None else None
+        for known, is_one in (
+            (self._admits_tasks, support in ("optional", "required")),
+            (self.only_as_tasks, support == "required"),
+        ):
+            if is_one:
+                known.add(tool.name)
+            else:
+                known.discard(tool.name)
+
+    def admits_tasks(self, name: str) -> Optional[bool]:
+        """Return whether a tool can be called as a task (2025-11-25), ``None`` if it was never listed."""
+        return name in self._admits_tasks if name in self._names else None
 
     def _learn_headers(self, tool: Tool) -> bool:
         self._headers.pop(tool.name, None)

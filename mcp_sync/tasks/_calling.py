@@ -1,0 +1,200 @@
+"""Calls of tools that become tasks: followed to their end, or begun and handed out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Callable, Optional, cast
+
+from pydantic import ValidationError
+
+from .. import types
+from .._concurrency.deadline import Deadline
+from .._engine.connection import CallOptions
+from .._engine.interim import InterimCall
+from .._protocol import methods
+from ..errors import (
+    CallCancelled,
+    CallTimeout,
+    HeaderMismatch,
+    InputRoundsExceeded,
+    InvalidResult,
+    MCPError,
+    TransportError,
+    UsageError,
+)
+from ..extensions import Interim
+from ..types._lenient import first_problem
+from ._asked import Asked
+from ._extension import CANCEL, Tasks
+from ._following import Following, seed_is_final
+from ._state import TaskState, read_state
+
+if TYPE_CHECKING:
+    from .._engine.engine import Engine
+    from ..session import ClientSession
+
+# With these the call has ended, but not the task, which nobody has any more.
+_LEAVE_IT_BEHIND = (CallTimeout, CallCancelled, InvalidResult, InputRoundsExceeded)
+
+
+def finish_call(interim: Interim, seed: Mapping[str, Any], *, modern: bool = True) -> dict[str, Any]:
+    """Follow the task that a call has become to its end, and return the result.
+
+    A call that ends before its task cancels it.
+
+    Args:
+        interim: The call.
+        seed: What the server said of the new task.
+        modern: Whether it is one of the extension.
+    """
+    way = cast("InterimCall", interim)
+    first = read_state(seed)
+    return _finish(following(way, first.id, Asked(), modern), lambda each: _first_state(each, first))
+
+
+def resume_call(
+    session: Any,
+    task: Mapping[str, Any],
+    params: dict[str, Any],
+    options: CallOptions,
+    deadline: Deadline,
+) -> types.CallToolResult:
+    """Go on with a call that raised `InputRequired` after it had become a task.
+
+    Args:
+        session: The client.
+        task: What the envelope holds of the task.
+        params: The params of the call, with the answers.
+        options: Those of the new call.
+        deadline: Likewise.
+
+    Raises:
+        TaskGone: The task was not kept for so long.
+        UsageError: It does not ask that any more: somebody has answered, or it has ended.
+    """
+    answers = params["inputResponses"]
+    call = {key: value for key, value in params.items() if key != "inputResponses"}
+    way = InterimCall(session._engine, methods.CALL_TOOL, call, options, deadline, {})
+    each = following(way, task["id"], Asked(task["asked"]), True)
+    state = each.look()
+    mine = each.claim(state, answers) if each.open_requests(state) else {}
+    if mine.keys() != answers.keys():
+        raise UsageError(f"{each.title} does not ask that any more: it is {state.status}")
+
+    def go_on(_: Following) -> TaskState:
+        each.send_answers(answers)
+        return each.look()
+
+    return as_tool_result(_drained(way, lambda: _finish(each, go_on)))
+
+
+def _drained(way: InterimCall, run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Do for a call that is not the engine's what the engine does for its own."""
+    try:
+        return run()
+    except (TransportError, CallTimeout, CallCancelled) as error:
+        error.request_sent = True
+        raise
+    finally:
+        way.drain()
+
+
+def following(way: InterimCall, task_id: str, asked: Asked, modern: bool) -> Following:
+    """Return what follows a task on behalf of a call."""
+    name = str(way.params.get("name") or "")
+    return Following(way, task_id, name, asked, modern=modern, rounds=way.session._limits.input_rounds)
+
+
+def _finish(each: Following, first: Callable[[Following], TaskState]) -> dict[str, Any]:
+    try:
+        state = each.to_end(first(each))
+    except BaseException as error:
+        if each.needs_end or not isinstance(error, MCPError) or isinstance(error, _LEAVE_IT_BEHIND):
+            each.way.tell(CANCEL, {"taskId": each.task_id})
+        raise
+    return each.outcome(state)
+
+
+def _first_state(each: Following, seed: TaskState) -> TaskState:
+    """Return the state to go on from: what began a task says nothing of its questions, nor of its end."""
+    if each.modern and seed.status != "working" and not seed_is_final(seed):
+        return each.look()
+    return seed
+
+
+def call_as_task(
+    session: Any, params: dict[str, Any], options: CallOptions, deadline: Deadline
+) -> types.CallToolResult:
+    """Call a tool of a server of 2025-11-25 that can only be called as a task."""
+    engine = session._engine
+    asking = {**params, "task": {}}
+    result = engine.call_raw(methods.CALL_TOOL, asking, options, deadline)
+    if is_begun(result):
+        way = InterimCall(engine, methods.CALL_TOOL, asking, options, deadline, result)
+        begun = result["task"]
+        result = _drained(way, lambda: finish_call(way, begun, modern=False))
+    return as_tool_result(result)
+
+
+def begin(
+    session: ClientSession,
+    params: dict[str, Any],
+    ttl: Optional[float],
+    options: CallOptions,
+    deadline: Deadline,
+) -> dict[str, Any]:
+    """Call a tool, as a task where it can be one, and return what the server answers."""
+    connection = session._engine.connection(deadline, options.cancel)
+
+    def call(given: CallOptions) -> dict[str, Any]:
+        return session._engine.call_raw(methods.CALL_TOOL, params, given, deadline)
+
+    if connection.era.handshake:
+        offers = takes_tasks(session._engine, options, deadline)
+        if offers and _may_be_task(session, params["name"], options, deadline):
+            params = {**params, "task": {} if ttl is None else {"ttl": round(ttl * 1000)}}
+        return call(options)
+    options = options._replace(stop_at=("task",))
+    if not session._mirrors(connection):
+        return call(options)
+    try:
+        return call(session._mirrored(options, params))
+    except HeaderMismatch:
+        session._relist(options, deadline)
+        return call(session._mirrored(options, params))
+
+
+def takes_tasks(engine: Engine, options: CallOptions, deadline: Deadline) -> bool:
+    """Whether the server is of 2025-11-25 and takes calls of tools as tasks, and the client wants tasks."""
+    era = engine.connection(deadline, options.cancel).era
+    found: Any = era.server.get("capabilities") if era.handshake else None
+    for name in ("tasks", "requests", "tools", "call"):
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found is not None and found is not False and engine.plan.extensions.find(Tasks) is not None
+
+
+def _may_be_task(session: ClientSession, name: str, options: CallOptions, deadline: Deadline) -> bool:
+    """Whether a tool admits tasks, by the list of tools, which is fetched if it was not."""
+    admits = session._tools.admits_tasks(name)
+    if admits is None:
+        session._relist(options, deadline)
+        admits = session._tools.admits_tasks(name)
+    return bool(admits)
+
+
+def is_begun(result: Mapping[str, Any]) -> bool:
+    """Whether a server of 2025-11-25 has made a task of a call."""
+    return isinstance(result.get("task"), dict) and "content" not in result
+
+
+def as_tool_result(raw: dict[str, Any]) -> types.CallToolResult:
+    """Return the result of a tool as its model.
+
+    Raises:
+        InvalidResult: It has another shape.
+    """
+    try:
+        return types.CallToolResult.model_validate(raw)
+    except ValidationError as error:
+        text = f"the result of tools/call is malformed: {first_problem(error)}"
+        raise InvalidResult(text, result=raw) from error
