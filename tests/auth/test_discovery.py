@@ -341,3 +341,20 @@ def test_an_error_shows_no_query():
 def test_garbage_is_no_metadata(body):
     done = find({RESOURCE: resource(), ISSUER + OAUTH: answer(body)})
     assert f"{ISSUER}{OAUTH}: status 200, no JSON" in str(done.value)
+
+
+@pytest.mark.parametrize(
+    ("dead", "transient"),
+    [
+        (503, True),
+        (429, True),
+        (AuthError("no answer", transient=True), True),
+        (AuthError("that is not https"), False),
+        (404, False),
+        ({"issuer": "https://evil.example"}, False),
+    ],
+)
+def test_an_error_says_whether_it_may_pass(dead, transient):
+    error = find({RESOURCE: resource(), ISSUER + OAUTH: dead}).value
+    assert isinstance(error, AuthError)
+    assert error.transient is transient

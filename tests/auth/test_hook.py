@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import ssl
@@ -15,7 +16,7 @@ import pytest
 import requests
 import trustme
 
-from mcp_sync import Client, LegacySSE, StreamableHTTP, Timeouts, WebSocket
+from mcp_sync import Client, ClientCredentials, LegacySSE, StreamableHTTP, Timeouts, WebSocket
 from mcp_sync.auth import LoopbackBrowser, MemoryStore, OAuth
 from mcp_sync.auth import _access as access_module
 from mcp_sync.auth import _current as current_module
@@ -65,7 +66,7 @@ def post(url: str, auth: Any, **options: Any) -> requests.Response:
         return session.post(url, auth=auth, headers=headers, **{"data": body, "timeout": 20, **options})
 
 
-def held(auth: OAuth) -> Any:
+def held(auth: Any) -> Any:
     (access,) = auth._accesses.values()
     return access.read()
 
@@ -473,6 +474,60 @@ def test_a_renewal_that_is_refused_unclearly_leaves_the_valid_token_in_use(
         for _ in range(3):
             assert call(client) == {"sum": 3}
     assert server.asked["401"] == 0
+    assert server.asked["refresh_token"] == 1
+
+
+@pytest.mark.parametrize("is_expired", [True, False])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(400, b""),
+        Reply(403, b"<html>"),
+        Reply(404),
+        json_reply({"error": "invalid_request"}, 400),
+        json_reply({"error": ["invalid_grant"]}, 400),
+    ],
+    ids=["400", "403", "404", "invalid_request", "no code"],
+)
+def test_a_refresh_that_is_refused_unclearly_costs_neither_the_grant_nor_a_login(
+    server, endpoint, monkeypatch, reply, is_expired
+) -> None:
+    clock = Clock(monkeypatch)
+    with Client(endpoint.url, auth=oauth()) as client:
+        call(client)
+        server.on_token = lambda form: reply
+        server.expire_all()
+        clock.ahead = 3700 if is_expired else 0
+        for _ in range(2):
+            with pytest.raises(TokenRequestFailed, match="gave no token for the refresh token"):
+                call(client)
+        server.on_token = lambda form: None
+        assert call(client) == {"sum": 3}
+    assert server.asked["authorize"] == 1
+
+
+@pytest.mark.parametrize(("url", "transient"), [("http://127.0.0.1:1", True), ("https://10.0.0.1", False)])
+def test_an_authorization_server_that_is_not_reached_may_be_there_later_one_that_is_forbidden_not(
+    server, endpoint, url, transient
+) -> None:
+    server.resource_metadata = {"authorization_servers": [url]}
+    with pytest.raises(AuthError, match="no usable metadata") as caught, Client(endpoint.url, auth=oauth()):
+        pass
+    assert caught.value.transient is transient
+
+
+def test_an_application_that_needs_nobody_gets_another_token_whatever_a_refresh_brought(
+    server, endpoint
+) -> None:
+    server.clients["app"] = "secret"
+    auth = ClientCredentials("app", "secret")
+    with Client(endpoint.url, auth=auth) as client:
+        call(client)
+        grant = dataclasses.replace(held(auth).grant, refresh_token="of no use")
+        auth.vault.keep_grant(endpoint.url, grant, held(auth).version)
+        server.expire_all()
+        server.on_token = lambda form: Reply(403) if form["grant_type"] == "refresh_token" else None
+        assert call(client) == {"sum": 3}
     assert server.asked["refresh_token"] == 1
 
 

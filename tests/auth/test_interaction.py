@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import os
 import socket
 import threading
 import urllib.error
@@ -18,6 +19,7 @@ from mcp_sync._concurrency.deadline import Deadline
 from mcp_sync.auth import LoopbackBrowser
 from mcp_sync.auth import _callback_server as callback_module
 from mcp_sync.auth import _interaction as interaction_module
+from mcp_sync.auth._callback_server import CallbackServer, listen
 from mcp_sync.errors import AuthError, CallTimeout, UsageError
 
 STATE = "the-state"
@@ -372,3 +374,33 @@ def test_connections_are_closed_after_one_answer() -> None:
         connection.close()
 
     assert ask(visit)["code"] == "c"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_forked_child_leaves_the_port_to_its_parent() -> None:
+    server = CallbackServer(listen("127.0.0.1", [0]), "/callback")
+    reader, writer = os.pipe()
+    over, end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.close(end)
+            try:
+                server.wait("state", Deadline(5), lambda: None)
+            except AuthError as error:
+                os.write(writer, str(error).encode())
+            os.read(over, 1)  # It lives on, as a worker does.
+        finally:
+            os._exit(0)
+    try:
+        os.close(writer)
+        with open(reader) as said:
+            text = os.read(said.fileno(), 1000).decode()
+        assert text == "this login was begun by another process, before a fork"
+        server.close()
+        for sock in listen("127.0.0.1", [server.port]):
+            sock.close()
+    finally:
+        os.close(over)
+        os.close(end)
+        os.waitpid(pid, 0)
