@@ -45,7 +45,8 @@ class Answering(BaseHTTPRequestHandler):
         self.fault = None
         if isinstance(self.wfile, StruckFile):
             self.wfile = self.wfile.plain
-        headers = {name.lower(): ", ".join(self.headers.get_all(name, [])) for name in self.headers}
+        # The space around a value is no part of it (RFC 9110, 5.5); the parser leaves what comes after it.
+        headers = {name.lower(): ", ".join(self.headers.get_all(name, [])).strip() for name in self.headers}
         body = self.rfile.read(int(headers.get("content-length", 0)))
         request = HTTPRequest(self.command, self.path, headers, body)
         self.endpoint.record(request)

@@ -32,7 +32,7 @@ def answers(exchange: Exchange) -> dict[str, Message]:
     """Return the answers that came with a request: of this round, and of earlier ones by its state.
 
     Raises:
-        RpcError: The state is not what this server gave out for this request.
+        RpcError: The state is not what this server gave out for this request, or the answers are none.
     """
     found: dict[str, Message] = {}
     state = exchange.params.get("requestState")
@@ -41,10 +41,10 @@ def answers(exchange: Exchange) -> dict[str, Message]:
         if opened.get("for") != _fingerprint(exchange):
             raise RpcError(INVALID_PARAMS, "The requestState belongs to another request")
         found.update(opened["answers"])
-    given = exchange.params.get("inputResponses")
-    if isinstance(given, dict):
-        found.update(given)
-    return found
+    given = exchange.params.get("inputResponses", {})
+    if not isinstance(given, dict) or not all(isinstance(answer, dict) for answer in given.values()):
+        raise RpcError(INVALID_PARAMS, "inputResponses must be an object of results")
+    return {**found, **given}
 
 
 def _fingerprint(exchange: Exchange) -> str:

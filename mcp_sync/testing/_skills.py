@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import mimetypes
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
@@ -51,6 +50,8 @@ class FakeSkill:
         return {f"{self.root}/{path}": self._resource(path, data) for path, data in self.files.items()}
 
     def _resource(self, path: str, data: bytes) -> FakeResource:
+        import mimetypes  # Takes its time, and a server that starts quickly has no use for it.
+
         mime_type = mimetypes.guess_type(path)[0]
         if path == SKILL_FILE:
             described = {"description": self.frontmatter["description"]}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
-import uuid
+import time
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timezone
 from typing import Any, Callable, Optional, Union
 
 from .._concurrency.deadline import Deadline
@@ -43,7 +43,7 @@ class FakeTask:
         ttl_ms: Optional[int],
         poll_interval_ms: Optional[int],
     ) -> None:
-        self.id = str(uuid.uuid4())
+        self.id = os.urandom(16).hex()
         self.tool = tool
         self.modern = modern
         self.status = "working"
@@ -247,4 +247,5 @@ def _opened(answer: Answer) -> Message:
 
 
 def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    now = time.time()
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(now))}.{int(now * 1000) % 1000:03}Z"

@@ -417,3 +417,11 @@ def test_a_stream_that_broke_off_can_be_taken_up(session: requests.Session) -> N
     assert [message.get("params", {}).get("progress") for _, message in resumed] == [2, 3, None]
     assert text_of(resumed[-1][1]["result"]) == "done"
     assert again == resumed
+
+
+def test_the_space_around_a_header_is_no_part_of_it(server: FakeServer, session: requests.Session) -> None:
+    params = {"uri": "demo://x", "_meta": modern_meta()}
+    headers = {"MCP_Protocol_Version": LATEST_MODERN, "Mcp_Method": "resources/read"}
+    with server.serve_http() as endpoint:
+        response = Wire(endpoint, session).post("resources/read", params, **headers, Mcp_Name="demo://x \t ")
+    assert response.status_code == 200

@@ -203,3 +203,10 @@ def test_a_state_of_another_request_or_another_server_is_refused() -> None:
     assert peer.error("tools/call", **other)["code"] == -32602
     stranger = Peer(FakeServer(tools=[greet]), LATEST_MODERN)
     assert stranger.error("tools/call", name="greet", arguments={}, requestState=state)["code"] == -32602
+
+
+@pytest.mark.parametrize("responses", [None, 3, {"input-1": 12345}])
+def test_answers_that_are_none_are_refused(responses: Any) -> None:
+    peer = Peer(FakeServer(tools=[greet]), LATEST_MODERN)
+    error = peer.error("tools/call", name="greet", arguments={}, inputResponses=responses)
+    assert (error["code"], "inputResponses" in error["message"]) == (-32602, True)
