@@ -12,7 +12,9 @@ Which one:
 - a token that you have: `BearerToken`.
 
 Where grants are kept: `MemoryStore`, `FileStore`, `SQLiteStore`, `KeyringStore`, or a `Store` of your own.
-What is kept is a `Grant`; what is there, without asking anybody, a `Status`.
+What is kept is a `Grant`; what is there, without asking anybody, a `Status`. A store of your own takes a
+`Key`, returns a `Stored`, and waits for a lock until a `Deadline`. What waits for a user is a `Flow` with its
+`Pending`. An interaction of your own gives an `Asking`.
 
 How it is made, from above to below:
 
@@ -43,23 +45,26 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .._concurrency.deadline import Deadline
     from ._bearer import BearerToken
     from ._device import DeviceCode, DevicePrompt
     from ._enterprise import EnterpriseManaged
     from ._file_store import FileStore
-    from ._interaction import Interaction, LoopbackBrowser
+    from ._interaction import Asking, Interaction, LoopbackBrowser
     from ._keyring_store import KeyringStore
     from ._machine import ClientCredentials, WorkloadIdentity
     from ._oauth import Flow, OAuth
     from ._paste_back import PasteBack
-    from ._records import Grant
+    from ._records import Grant, Key, Pending
     from ._sqlite_store import SQLiteStore
     from ._status import Status
-    from ._store import MemoryStore, Store
+    from ._store import MemoryStore, Store, Stored
 
 __all__ = [
+    "Asking",
     "BearerToken",
     "ClientCredentials",
+    "Deadline",
     "DeviceCode",
     "DevicePrompt",
     "EnterpriseManaged",
@@ -67,20 +72,25 @@ __all__ = [
     "Flow",
     "Grant",
     "Interaction",
+    "Key",
     "KeyringStore",
     "LoopbackBrowser",
     "MemoryStore",
     "OAuth",
     "PasteBack",
+    "Pending",
     "SQLiteStore",
     "Status",
     "Store",
+    "Stored",
     "WorkloadIdentity",
 ]
 
 _HOMES = {
+    "Asking": "_interaction",
     "BearerToken": "_bearer",
     "ClientCredentials": "_machine",
+    "Deadline": "._concurrency.deadline",
     "DeviceCode": "_device",
     "DevicePrompt": "_device",
     "EnterpriseManaged": "_enterprise",
@@ -88,14 +98,17 @@ _HOMES = {
     "Flow": "_oauth",
     "Grant": "_records",
     "Interaction": "_interaction",
+    "Key": "_records",
     "KeyringStore": "_keyring_store",
     "LoopbackBrowser": "_interaction",
     "MemoryStore": "_store",
     "OAuth": "_oauth",
     "PasteBack": "_paste_back",
+    "Pending": "_records",
     "SQLiteStore": "_sqlite_store",
     "Status": "_status",
     "Store": "_store",
+    "Stored": "_store",
     "WorkloadIdentity": "_machine",
 }
 

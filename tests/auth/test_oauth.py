@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import pickle
+import pydoc
 import re
 import subprocess
 import sys
@@ -91,6 +93,34 @@ def call(url: str, auth: Any) -> Any:
 def test_what_cannot_be_is_refused_at_once(options) -> None:
     with pytest.raises(UsageError):
         OAuth(**options)
+
+
+PUBLIC = {
+    "OAuth": {"begin", "finish", "logout", "reset_client", "status"},
+    "ClientCredentials": {"logout", "status"},
+    "DeviceCode": {"logout", "status"},
+    "EnterpriseManaged": {"logout", "status"},
+    "WorkloadIdentity": {"from_environment", "from_file", "logout", "status"},
+    "BearerToken": set(),
+}
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_help_shows_what_users_can_do_and_no_more(name) -> None:
+    kind = getattr(auth, name)
+    assert {each for each in dir(kind) if not each.startswith("_")} == PUBLIC[name]
+    text = pydoc.render_doc(kind, renderer=pydoc.plaintext)
+    assert "_log_in" not in text
+    assert all(f"{each}(" in text for each in PUBLIC[name])
+
+
+OWN = ["Asking", "Deadline", "Flow", "Interaction", "Key", "Pending", "Status", "Store", "Stored"]
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_what_own_stores_and_interactions_take_is_public_and_documented(name) -> None:
+    assert name in auth.__all__
+    assert inspect.getdoc(getattr(auth, name))
 
 
 def test_every_public_name_is_there_and_loads_nothing_of_jwt() -> None:
