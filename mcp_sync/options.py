@@ -135,16 +135,20 @@ class Retry:
         backoff: Seconds before a second attempt, where the server named none. It doubles with each further
             attempt, give or take a half at random.
         longest_wait: The most seconds that a server may have a call wait (``Retry-After``). Above it the call
-            raises `HTTPStatusError` at once, with ``retry_after``.
+            raises `HTTPStatusError` at once, with ``retry_after``. Also the longest pause before a
+            subscription that broke off is opened again.
+        listen: How often in a row the server may fail to acknowledge a subscription (`listen`) that broke off
+            before it is given up. 0 gives it up at once.
     """
 
     attempts: int = 3
     resume: int = 3
     backoff: float = 1.0
     longest_wait: float = 30.0
+    listen: int = 20
 
     def __post_init__(self) -> None:
-        for name, least in (("attempts", 1), ("resume", 0)):
+        for name, least in (("attempts", 1), ("resume", 0), ("listen", 0)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise UsageError(f"Retry.{name} must be a whole number of at least {least}, not {value!r}")

@@ -12,13 +12,13 @@ from ._concurrency.cancel import CancelToken
 from ._concurrency.fork import hold_off
 from ._engine.connection import NO_OPTIONS
 from ._protocol import methods
-from ._tool_verbs import ToolVerbs
+from ._watch_verbs import WatchVerbs
 from .errors import InputRequired, NotSupported, UsageError
 from .handlers import ProgressCallback
 from .options import UNSET, TimeoutArgument
 
 
-class Verbs(ToolVerbs):
+class Verbs(WatchVerbs):
     """What `ClientSession` documents: all methods that make a call."""
 
     # --- resources ------------------------------------------------------------------------------------
@@ -87,36 +87,6 @@ class Verbs(ToolVerbs):
         options = pausing(call_options(meta, cancel, headers, progress_callback), on_input)
         params = {"uri": as_uri(uri)}
         return self._call(methods.READ_RESOURCE, params, types.ReadResourceResult, options, timeout)
-
-    def subscribe_resource(
-        self,
-        uri: str,
-        *,
-        timeout: TimeoutArgument = UNSET,
-        meta: Meta = None,
-        cancel: Optional[CancelToken] = None,
-    ) -> types.EmptyResult:
-        """Have the server notify ``message_handler`` when a resource changes (up to 2025-11-25).
-
-        A `Client` that has to open another session subscribes there again.
-        """
-        options = call_options(meta, cancel)
-        result = self._call(methods.SUBSCRIBE, {"uri": as_uri(uri)}, types.EmptyResult, options, timeout)
-        self._engine.plan.subscriptions.add(as_uri(uri))
-        return result
-
-    def unsubscribe_resource(
-        self,
-        uri: str,
-        *,
-        timeout: TimeoutArgument = UNSET,
-        meta: Meta = None,
-        cancel: Optional[CancelToken] = None,
-    ) -> types.EmptyResult:
-        """End what `subscribe_resource` began (up to 2025-11-25)."""
-        options = call_options(meta, cancel)
-        self._engine.plan.subscriptions.discard(as_uri(uri))
-        return self._call(methods.UNSUBSCRIBE, {"uri": as_uri(uri)}, types.EmptyResult, options, timeout)
 
     # --- prompts and completion -----------------------------------------------------------------------
 

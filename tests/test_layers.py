@@ -35,6 +35,8 @@ LAYERS = {
     "session": 5,
     "verbs": 5,
     "_tool_verbs": 5,
+    "_task_verbs": 5,
+    "_watch_verbs": 5,
     "_calls": 5,
     "subscriptions": 5,
     "tasks": 5,

@@ -37,6 +37,7 @@ from .call_options import NOTHING
 from .call_options import CallOptions as CallOptions
 from .progress import ProgressSink
 from .router import Router, error_response
+from .watchers import Watchers
 
 logger = logging.getLogger("mcp_sync.session")
 
@@ -64,6 +65,7 @@ class Connection:
         error: Why the connection is dead, ``None`` while it lives.
         server_info: The server's ``Implementation`` as it came.
         trusted: Whether the server has shown that it speaks the revision, as far as it can be made to.
+        watchers: Who is told what becomes of it, and of the stream of what the server sends unasked.
         rubbish: The last few things that came and were no messages, for the error if nothing else comes.
     """
 
@@ -76,6 +78,7 @@ class Connection:
         self.error: Optional[MCPError] = None
         self.server_info: Optional[Mapping[str, Any]] = None
         self.trusted = False
+        self.watchers = Watchers()
         self._router = router
         self._next_id = next_id
         self._timeouts = timeouts
@@ -378,10 +381,18 @@ class Connection:
             request_id = params.get("requestId") if isinstance(params, dict) else None
             if isinstance(request_id, (str, int)):
                 self._serving.pop(request_id, None)
+                self._end_subscription(request_id)
         call = self._subscriber(message, own)
         if call is not None and call.on_notification is not None:
             call.on_notification(message)
         self._router.notification(message, own)
+
+    def _end_subscription(self, request_id: Union[str, int]) -> None:
+        """End a long-lived request that the server takes back, as it does to tear a subscription down."""
+        number = codec.as_id(request_id)
+        call = self._calls.get(number) if number is not None else None
+        if call is not None and call.on_notification is not None:
+            call.settle({"result": {}})
 
     def _subscriber(self, message: Mapping[str, Any], own: Optional[PendingCall]) -> Optional[PendingCall]:
         """Return the long-lived request that a notification comes for, if there is one."""
@@ -452,6 +463,18 @@ class Connection:
         with self._lock:
             if self.error is None:
                 self.error = error
+        self.watchers.over(error)
+
+    def stream_stands(self, gap: bool) -> None:
+        """See `Inbound.stream_stands`."""
+        self.watchers.stands(gap)
+
+    def stream_lost(self, error: MCPError) -> None:
+        """See `Inbound.stream_lost`."""
+        if isinstance(error, SessionExpired):
+            self.retire(error)
+        else:
+            self.watchers.over(error)
 
     @property
     def retiring(self) -> bool:
@@ -467,6 +490,7 @@ class Connection:
             calls = list(self._calls.values())
         for call in calls:
             call.fail(self._fresh(call))
+        self.watchers.over(error)
 
 
 def _hand_over(take: Callable[[str], None], token: str) -> None:

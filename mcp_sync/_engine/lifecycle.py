@@ -9,9 +9,9 @@ import random
 import threading
 import weakref
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Protocol
 
 from .._concurrency import fork
 from .._concurrency.cancel import CancelToken
@@ -37,17 +37,37 @@ fork.watch(_known_legacy)
 fork.watch(_known_older_transport)
 
 
+class Companion(Protocol):
+    """Something with threads that lives as long as the client at most. Must not refer to the client.
+
+    Attributes:
+        threads: Those that run.
+    """
+
+    threads: list[threading.Thread]
+
+    def stop(self) -> None:
+        """Have the threads end. From any thread, more than once; does not block."""
+
+    def after_fork_in_child(self) -> None:
+        """Forget the parent's threads, and say so to whoever asks."""
+
+
 @dataclass
 class _Live:
     """What has to be ended when the client is, or is forgotten. Holds no reference to the client."""
 
     router: Router
     connections: list[Connection] = field(default_factory=list)
+    # Single operations only, so it needs no lock.
+    companions: list[Companion] = field(default_factory=list)
 
     def discard(self) -> None:
         """End everything at once, waiting for nobody: for finalisers."""
         for connection in list(self.connections):
             connection.channel.discard()
+        for companion in list(self.companions):
+            companion.stop()
         self.router.close(Deadline(0.0))
 
 
@@ -263,13 +283,37 @@ class Lifecycle:
         finally:
             self._listen(-1)
 
-    def _listen(self, change: int) -> None:
+    def _listen(self, change: int, anew: bool = False) -> None:
         with self._lock:
             before = self.plan.listening
             self.plan.listeners += change
             connection = self._connection
-            if before != self.plan.listening and connection is not None and connection.error is None:
+            changed = anew or before != self.plan.listening
+            if changed and connection is not None and connection.error is None:
                 connection.channel.configure(connection.era.wire(self.plan.listening))
+
+    def accompany(self, companion: Companion) -> None:
+        """Have something end with the client, and be renewed after a fork.
+
+        Raises:
+            ClientClosed: It is too late.
+        """
+        self._live.companions.append(companion)
+        if self._closed:
+            self.part(companion)
+            raise ClientClosed("the client is closed")
+
+    def part(self, companion: Companion) -> None:
+        """End what `accompany` began."""
+        with suppress(ValueError):
+            self._live.companions.remove(companion)
+
+    def listen_for(self, change: int) -> None:
+        """Count one more (1), or less (-1), who takes what the server sends unasked; see `listening`.
+
+        With 0, and with 1, a stream of such messages that could not be opened before is tried again.
+        """
+        self._listen(change, anew=change >= 0)
 
     def close(self, deadline: Deadline) -> None:
         """End everything. Idempotent; waiters get `ClientClosed`. Never raises."""
@@ -282,13 +326,23 @@ class Lifecycle:
             opening.end(None, reason)
         for connection in connections:
             connection.lost(reason)
+        companions = list(self._live.companions)
+        for companion in companions:
+            companion.stop()
         for connection in connections:
             connection.channel.close(deadline)
+        join_all((thread for each in companions for thread in each.threads), deadline)
         self.router.close(deadline)
         if opening is not None and opening.thread is not None:
             join_all([opening.thread], deadline)
         with self._lock:
             self._live.connections.clear()
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether there was a connection that is of no use any more."""
+        connection = self._connection
+        return connection is not None and connection.error is not None
 
     @property
     def closed(self) -> bool:
@@ -305,6 +359,10 @@ class Lifecycle:
         self._connection = None
         self._opening = None
         self.router.after_fork_in_child()
+        self.plan.subscriptions.after_fork_in_child()
+        companions, self._live.companions = self._live.companions, []
+        for companion in companions:
+            companion.after_fork_in_child()
 
 
 def _capabilities(era: Era) -> Mapping[str, Any]:

@@ -8,6 +8,7 @@ from typing import Optional
 from ..transports._base import Settings, Target
 from .extensions import Extensions
 from .opening import Identity
+from .subscribed import Subscribed
 
 
 @dataclass
@@ -37,7 +38,7 @@ class Plan:
     log_level: Optional[str] = None
     request_level: Optional[str] = None
     extensions: Extensions = field(default_factory=Extensions)
-    subscriptions: set[str] = field(default_factory=set)
+    subscriptions: Subscribed = field(default_factory=Subscribed)
     principal: Optional[str] = None
 
     @property

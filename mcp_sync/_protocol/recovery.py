@@ -11,7 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Optional
 
-from ..errors import ConnectionLost, HTTPStatusError, MCPError, SessionExpired
+from ..errors import (
+    AuthError,
+    CallTimeout,
+    ConnectionLost,
+    HTTPStatusError,
+    MCPError,
+    SessionExpired,
+    TransportError,
+)
 from ..options import Retry
 from .methods import MethodSpec
 
@@ -29,6 +37,8 @@ _LONG_ENOUGH = 10.0
 # The least that is waited before a stream is taken up, and what that grows to while no message comes.
 _LEAST_DELAY, _LEAST_DELAY_GROWN = 0.01, 0.25
 _DOUBLINGS = 5
+# The most that a server may have a subscription wait, in seconds.
+_LONGEST_PAUSE = 3600.0
 
 
 class Again(NamedTuple):
@@ -134,6 +144,55 @@ def resume_delay(attempts: Attempts, asked: Optional[int], retry: Retry) -> Opti
         return None
     least = min(_LEAST_DELAY * (1 << min(attempts.idle, _DOUBLINGS)), _LEAST_DELAY_GROWN)
     return max(least, retry.backoff if asked is None else asked / 1000)
+
+
+class Drops(NamedTuple):
+    """What came of the attempts in a row to keep a subscription open.
+
+    Attributes:
+        failures: How many in a row were not acknowledged.
+        brief: How many in a row did not stand long, acknowledged or not.
+    """
+
+    failures: int = 0
+    brief: int = 0
+
+    def after(self, acknowledged: bool, seconds: float) -> Drops:
+        """Count another one.
+
+        Args:
+            acknowledged: Whether the server acknowledged it.
+            seconds: How long it stood.
+        """
+        if acknowledged and seconds >= _LONG_ENOUGH:
+            return Drops(0, 1)
+        return Drops(0 if acknowledged else self.failures + 1, self.brief + 1)
+
+
+def reopening_delay(drops: Drops, error: MCPError, retry: Retry, *, chance: float) -> Optional[float]:
+    """Return the seconds until a subscription that broke off is opened again, ``None`` to give it up.
+
+    Args:
+        drops: What came of the attempts, this one included.
+        error: What broke it off.
+        retry: What the user allows.
+        chance: A random number from 0 to 1, so that many clients do not come back at once.
+    """
+    if drops.failures > retry.listen or not _passes(error):
+        return None
+    # Doubling a float for ever ends in an error.
+    grown = min(retry.backoff * 2.0 ** min(drops.brief - 1, 30), retry.longest_wait)
+    asked = error.retry_after if isinstance(error, HTTPStatusError) else None
+    return max(grown * (0.5 + chance), min(asked or 0.0, _LONGEST_PAUSE))
+
+
+def _passes(error: MCPError) -> bool:
+    """Whether another attempt may succeed where this one failed."""
+    if isinstance(error, HTTPStatusError):
+        return not ends_resumption(error.status)
+    if isinstance(error, AuthError):
+        return error.transient
+    return isinstance(error, (TransportError, CallTimeout))
 
 
 def ends_resumption(status: int) -> bool:

@@ -48,6 +48,16 @@ class Inbound(Protocol):
     def lost(self, error: MCPError) -> None:
         """The channel is dead. Every call in flight on it fails with ``error``."""
 
+    def stream_stands(self, gap: bool) -> None:
+        """The stream of what the server sends unasked stands, where it is one of its own (legacy HTTP).
+
+        Args:
+            gap: Whether it had stood before, and what was sent meanwhile is lost.
+        """
+
+    def stream_lost(self, error: MCPError) -> None:
+        """There is no such stream, or it cannot be opened again. `Channel.configure` tries anew."""
+
     def report(self, error: Exception) -> None:
         """Pass on a fault that ends neither the channel nor, by itself, a call (a skipped line, a refused
         GET stream)."""

@@ -11,6 +11,7 @@ from typing import Any, Callable, Optional, Protocol
 
 from .._concurrency.deadline import Deadline
 from .._concurrency.pending import PendingCall
+from .._concurrency.threads import spawn
 from ..errors import CallTimeout, ConnectionLost, UsageError
 from ._base import Frame, Inbound, Settings, Wire
 
@@ -112,6 +113,9 @@ class MemoryChannel:
         message = json.loads(frame.body)
         call.request_sent = True
         self._inside[call.id] = call.method
+        if call.on_notification is not None:
+            # The server is asked to end a request that has no end of its own, by a thread that can wait.
+            call.attach(lambda: self._cancel_apart(call))
         try:
             reply = self._answer(message, sender)
             if call.deadline.expired and not call.settled:
@@ -121,6 +125,7 @@ class MemoryChannel:
             if not call.settled:
                 raise ConnectionLost(f"{call.method}: the {self.peer} gave no answer", request_sent=True)
         finally:
+            call.detach()
             del self._inside[call.id]
             sender.call = None
 
@@ -143,6 +148,10 @@ class MemoryChannel:
         if self._inbound is None:
             raise ConnectionLost(f"the {self.peer} is closed", request_sent=False)
         self._tell(json.loads(frame.body))
+
+    def _cancel_apart(self, call: PendingCall) -> None:
+        message = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call.id}}
+        spawn("memory", "cancel", self._tell, message)
 
     def _tell(self, message: dict[str, Any]) -> None:
         try:

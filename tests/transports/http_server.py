@@ -310,6 +310,8 @@ class FakeInbound:
         self.messages: list[Any] = []
         self.reports: list[Exception] = []
         self.losses: list[Exception] = []
+        self.gaps: list[bool] = []
+        self.streams_lost: list[Exception] = []
         self.arrived = threading.Condition()
         self.on_message: Callable[[Any], None] = lambda message: None
 
@@ -329,6 +331,18 @@ class FakeInbound:
     def lost(self, error: Exception) -> None:
         """Keep the loss."""
         self.losses.append(error)
+
+    def stream_stands(self, gap: bool) -> None:
+        """Keep whether there was a gap."""
+        with self.arrived:
+            self.gaps.append(gap)
+            self.arrived.notify_all()
+
+    def stream_lost(self, error: Exception) -> None:
+        """Keep why there is no stream."""
+        with self.arrived:
+            self.streams_lost.append(error)
+            self.arrived.notify_all()
 
     def report(self, error: Exception) -> None:
         """Keep the report."""

@@ -76,11 +76,13 @@ class HTTPChannel:
         """Adapt to the negotiated revision; open or close the standalone stream."""
         self._endpoint.wire = wire
         stream = self._stream
-        if wire.get_stream and stream is None and not self._closed:
+        if wire.get_stream and (stream is None or stream.is_over) and not self._closed:
             # The thread must not keep a channel alive that nobody uses any more.
             inbound: Inbound = weakref.proxy(self._inbound)
             reader = ResponseReader(inbound, self._settings.limits.message_bytes)
+            has_stood = stream is not None and stream.has_stood
             stream = GetStream(self._endpoint, reader, inbound, self._settings.retry, self._connect)
+            stream.has_stood = has_stood
             self._stream = stream
             weakref.finalize(self, stream.stop).atexit = False
             stream.start(self._settings.name)

@@ -133,6 +133,8 @@ class GetStream:
 
     Attributes:
         threads: The thread, once it runs.
+        is_over: Whether it has given up.
+        has_stood: Whether the stream has stood.
     """
 
     def __init__(
@@ -153,6 +155,8 @@ class GetStream:
         self._exchange: Optional[Exchange] = None
         self._last_id = ""
         self.threads: list[threading.Thread] = []
+        self.is_over = False
+        self.has_stood = False
 
     def start(self, owner: str) -> None:
         """Start the thread."""
@@ -208,7 +212,11 @@ class GetStream:
             exchange.abort()
         with closing(self._endpoint.get(self._last_id, exchange)) as reply:
             if not is_event_stream(reply):
-                self._reader.reject(reply, exchange, "GET")
+                # A server that has no such stream may say 404, too.
+                in_session = self._endpoint.in_session if self.has_stood else None
+                self._reader.reject(reply, exchange, "GET", in_session)
+            self._inbound.stream_stands(self.has_stood and not self._last_id)
+            self.has_stood = True
             ended = self._reader.events(reply, exchange, None)
         assert ended is not None
         self._last_id = ended.last_id or self._last_id
@@ -220,4 +228,6 @@ class GetStream:
         if not isinstance(fault, MCPError):
             raise fault
         logger.info("%s offers no stream of its own, going on without it: %s", self._peer, fault)
+        self.is_over = True
         self._inbound.report(fault)
+        self._inbound.stream_lost(fault)
