@@ -36,7 +36,7 @@ def worker(folder: Path, *options: str, **told: str) -> Iterator[Worker]:
     quiet = ["--without-gossip", "--without-mingle", "--without-heartbeat", "-l", "INFO"]
     command = ["-m", "celery", "-A", "site_tasks", "worker", *quiet, *options]
     with program(command, folder, **told) as running:
-        running.wait_for("ready.", 30)
+        running.wait_for("ready.", 60)
         yield Worker(running, told)
         assert running.end(30) == 0, running.output
     assert "Traceback" not in running.output, running.output

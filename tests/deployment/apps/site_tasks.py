@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 import os
+import time
+import uuid
 from pathlib import Path
+from typing import Any
 
 from celery import Celery
 from celery.exceptions import SoftTimeLimitExceeded
+from kombu.transport import filesystem
+from kombu.utils.json import dumps
 from site_client import client
 
 folder = Path(os.environ["CELERY_FOLDER"])
 for name in ("messages", "processed", "results", "control"):
     (folder / name).mkdir(exist_ok=True)
 
+
+class WholeMessages(filesystem.Channel):
+    """Has a message appear when all of it is written: half of one brings the worker down that takes it."""
+
+    def _put(self, queue: str, payload: Any, **options: Any) -> None:
+        name = f"{time.monotonic_ns():020}_{uuid.uuid4()}.{queue}.msg"
+        written = folder / "messages" / f"{name}.begun"
+        written.write_text(dumps(payload))
+        written.rename(folder / "messages" / name)
+
+
+filesystem.Transport.Channel = WholeMessages
 app = Celery("site_tasks", broker="filesystem://", backend=f"file://{folder}/results")
 app.conf.update(
     broker_transport_options={
