@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .._engine.engine import Engine
     from ..session import ClientSession
 
+_IN_META = "modelcontextprotocol.io/task"
 # With these the call has ended, but not the task, which nobody has any more.
 _LEAVE_IT_BEHIND = (CallTimeout, CallCancelled, InvalidResult, InputRoundsExceeded)
 
@@ -129,10 +130,11 @@ def call_as_task(
     engine = session._engine
     asking = {**params, "task": {}}
     result = engine.call_raw(methods.CALL_TOOL, asking, options, deadline)
-    if is_begun(result):
+    begun = begun_task(result)
+    if begun is not None:
         way = InterimCall(engine, methods.CALL_TOOL, asking, options, deadline, result)
-        begun = result["task"]
-        result = _drained(way, lambda: finish_call(way, begun, modern=False))
+        seed = begun
+        result = _drained(way, lambda: finish_call(way, seed, modern=False))
     return as_tool_result(result)
 
 
@@ -142,26 +144,39 @@ def begin(
     ttl: Optional[float],
     options: CallOptions,
     deadline: Deadline,
-) -> dict[str, Any]:
-    """Call a tool, as a task where it can be one, and return what the server answers."""
+) -> tuple[dict[str, Any], Optional[Mapping[str, Any]]]:
+    """Call a tool, as a task where it can be one; return the answer, and what it says of a task, if it does."""
     connection = session._engine.connection(deadline, options.cancel)
+    if connection.era.handshake:
+        return _begin_experiment(session, params, ttl, options, deadline)
+    options = options._replace(stop_at=("task",))
 
     def call(given: CallOptions) -> dict[str, Any]:
         return session._engine.call_raw(methods.CALL_TOOL, params, given, deadline)
 
-    if connection.era.handshake:
-        offers = takes_tasks(session._engine, options, deadline)
-        if offers and _may_be_task(session, params["name"], options, deadline):
-            params = {**params, "task": {} if ttl is None else {"ttl": round(ttl * 1000)}}
-        return call(options)
-    options = options._replace(stop_at=("task",))
-    if not session._mirrors(connection):
-        return call(options)
     try:
-        return call(session._mirrored(options, params))
+        raw = call(session._mirrored(options, params) if session._mirrors(connection) else options)
     except HeaderMismatch:
+        # As `call_tool` does it.
         session._relist(options, deadline)
-        return call(session._mirrored(options, params))
+        raw = call(session._mirrored(options, params))
+    return raw, raw if raw.get("resultType") == "task" else None
+
+
+def _begin_experiment(
+    session: ClientSession,
+    params: dict[str, Any],
+    ttl: Optional[float],
+    options: CallOptions,
+    deadline: Deadline,
+) -> tuple[dict[str, Any], Optional[Mapping[str, Any]]]:
+    engine = session._engine
+    offers = takes_tasks(engine, options, deadline)
+    if not offers or not _may_be_task(session, params["name"], options, deadline):
+        return engine.call_raw(methods.CALL_TOOL, params, options, deadline), None
+    params = {**params, "task": {} if ttl is None else {"ttl": round(ttl * 1000)}}
+    raw = engine.call_raw(methods.CALL_TOOL, params, options, deadline)
+    return raw, begun_task(raw)
 
 
 def takes_tasks(engine: Engine, options: CallOptions, deadline: Deadline) -> bool:
@@ -182,9 +197,12 @@ def _may_be_task(session: ClientSession, name: str, options: CallOptions, deadli
     return bool(admits)
 
 
-def is_begun(result: Mapping[str, Any]) -> bool:
-    """Whether a server of 2025-11-25 has made a task of a call."""
-    return isinstance(result.get("task"), dict) and "content" not in result
+def begun_task(result: Mapping[str, Any]) -> Optional[Mapping[str, Any]]:
+    """Return what a server of 2025-11-25 says of the task that it made of a call, ``None`` if it made none."""
+    meta = result.get("_meta")
+    # fastmcp 2.14 has it in the metadata of a result of the ordinary form.
+    found = result.get("task") or (meta.get(_IN_META) if isinstance(meta, Mapping) else None)
+    return found if isinstance(found, Mapping) and not result.get("content") else None
 
 
 def as_tool_result(raw: dict[str, Any]) -> types.CallToolResult:

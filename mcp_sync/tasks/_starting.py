@@ -9,7 +9,7 @@ from .._calls import call_options
 from .._concurrency.deadline import Deadline
 from .._engine.connection import CallOptions
 from ..errors import InvalidResult
-from ._calling import as_tool_result, begin, is_begun
+from ._calling import as_tool_result, begin
 from ._extension import Tasks
 from ._handle import TaskHandle
 from ._record import Record, from_json
@@ -29,8 +29,7 @@ def start(
 ) -> TaskHandle:
     """Call a tool, and return the handle of what became of it."""
     owner, tool = cast("ClientSession", session), params["name"]
-    raw = begin(owner, params, ttl, options, deadline)
-    seed: Any = raw if raw.get("resultType") == "task" else raw["task"] if is_begun(raw) else None
+    raw, seed = begin(owner, params, ttl, options, deadline)
     if seed is None:
         as_tool_result(raw)
         return TaskHandle(owner, Record("", tool, on_input, {}, raw))

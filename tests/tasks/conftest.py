@@ -1,0 +1,21 @@
+"""Lets tasks be looked at more often than a real server would like."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from mcp_sync.tasks import _following, _many, _pace
+
+LEAST = 0.001
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Shorten the waits whose length is ours."""
+    for module in (_pace, _following, _many):
+        monkeypatch.setattr(module, "LEAST", LEAST)
+    monkeypatch.setattr(_pace, "_FIRST", LEAST)
+    monkeypatch.setattr(_pace, "_GROWN", LEAST)
+    yield
