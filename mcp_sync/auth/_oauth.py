@@ -454,7 +454,7 @@ def _read_pending(pending: Union[Pending, Mapping[str, Any]]) -> Pending:
     if isinstance(pending, Pending):
         return pending
     if not isinstance(pending, Mapping):
-        raise UsageError(f"pending must be what Flow.pending was, a mapping, not a {type(pending).__name__}")
+        raise UsageError(f"pending must be what Flow.pending was, a mapping, not {type(pending).__name__}")
     try:
         return read_record(Pending, pending)
     except TypeError as error:
@@ -470,7 +470,7 @@ def _params(callback: Union[str, Mapping[str, Any]]) -> dict[str, str]:
         return params
     if not isinstance(callback, Mapping):
         raise UsageError(
-            "the answer must be the URL of the callback, its query, or its parameters as a mapping, not a "
+            "the answer must be the URL of the callback, its query, or its parameters as a mapping, not "
             f"{type(callback).__name__}"
         )
     # Some frameworks have a list of values for each name.

@@ -20,7 +20,7 @@ def as_scopes(scopes: Any) -> tuple[str, ...]:
     is_list = isinstance(scopes, Iterable) and not isinstance(scopes, (str, bytes, Mapping))
     given = tuple(scopes) if is_list else (None,)
     if not all(isinstance(scope, str) for scope in given):
-        shown = repr(scopes) if isinstance(scopes, str) else f"a {type(scopes).__name__}"
+        shown = repr(scopes) if isinstance(scopes, str) else type(scopes).__name__
         raise UsageError(f'scopes must be a list of strings such as ["read", "write"], not {shown}')
     return tuple(scope_tokens(*given))
 
@@ -32,7 +32,7 @@ def as_path(name: str, path: Any) -> Path:
         UsageError: It is neither a string nor a path.
     """
     if not isinstance(path, (str, os.PathLike)) or isinstance(os.fspath(path), bytes):
-        raise UsageError(f"{name} must be a path, as a string or a Path, not a {type(path).__name__}")
+        raise UsageError(f"{name} must be a path, as a string or a Path, not {type(path).__name__}")
     return Path(path).expanduser().absolute()
 
 
@@ -43,9 +43,9 @@ def check_sending(verify: Any, proxies: Any, cert: Any) -> None:
         UsageError: It does not.
     """
     if not isinstance(verify, (bool, str, os.PathLike)):
-        raise UsageError(f"verify must be a bool, or the path of a CA bundle, not a {type(verify).__name__}")
+        raise UsageError(f"verify must be a bool, or the path of a CA bundle, not {type(verify).__name__}")
     if proxies is not None and not isinstance(proxies, Mapping):
-        raise UsageError(f"proxies must be a mapping such as a dict, not a {type(proxies).__name__}")
+        raise UsageError(f"proxies must be a mapping such as a dict, not {type(proxies).__name__}")
     parts = cert if isinstance(cert, tuple) and len(cert) == 2 else (cert,)
     if cert is not None and not all(isinstance(part, (str, os.PathLike)) for part in parts):
         raise UsageError("cert must be the path of a certificate, or a pair of those of certificate and key")
