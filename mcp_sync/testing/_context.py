@@ -59,6 +59,7 @@ class ToolContext:
         version: The protocol revision of the request.
         cancelled: Set when the client no longer wants an answer. A slow tool does well to wait with
             ``context.cancelled.wait(seconds)``.
+        headers: Those of the HTTP request, in lower case; empty elsewhere.
         task: The task that the function runs as, ``None`` where it runs within a request.
     """
 
@@ -70,6 +71,7 @@ class ToolContext:
         self.message = exchange.message
         self.meta = exchange.meta
         self.version = exchange.version
+        self.headers = exchange.headers
         self.cancelled: threading.Event = exchange.cancelled
 
     def progress(self, progress: float, total: Optional[float] = None, message: Optional[str] = None) -> None:

@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 from .._concurrency.deadline import Deadline
@@ -45,9 +45,11 @@ class Exchange:
         modern: Whether the request belongs to a revision without a handshake.
         cancelled: Set when the client gave it up.
         fault: What is to go wrong with the answer.
+        headers: Those of the HTTP request that brought it, in lower case; empty elsewhere.
     """
 
     fault: Optional[Fault] = None
+    headers: Mapping[str, str] = {}
 
     def __init__(self, connection: Connection, message: Message, send: Send) -> None:
         self.connection = connection
@@ -66,6 +68,12 @@ class Exchange:
     def version(self) -> str:
         """The revision that the request names, or that the handshake agreed on."""
         return str(self.meta.get(META_VERSION, "")) if self.modern else self.connection.version
+
+    @property
+    def principal(self) -> Optional[str]:
+        """Who makes the request, ``None`` if the server does not tell its clients apart."""
+        tell = self.connection.server.principal
+        return None if tell is None else tell(self.headers)
 
     @property
     def capabilities(self) -> Message:

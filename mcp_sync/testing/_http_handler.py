@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import TYPE_CHECKING, Any, Optional
 
@@ -83,6 +84,7 @@ class StreamableHandler(Answering):
             return
         stream.on_broken = accepted.cancel
         accepted.fault = self.fault
+        accepted.headers = headers
         with self.endpoint.disconnects.watch(self.connection, accepted.cancel):
             reply = accepted.run()
         stream.finish(reply, 200 if reply is None else rules.status_of(reply))
@@ -109,7 +111,12 @@ class StreamableHandler(Answering):
             self._acknowledge(message, accepted)
             return
         accepted.fault = self.fault
-        reply = accepted.run()
+        accepted.headers = headers
+        # A client may leave the stream of a result at any time; what is asked there waits for the next one.
+        leaves = accepted.method == "tasks/result" and stream.logs is None
+        watch = self.endpoint.disconnects.watch(self.connection, accepted.cancel)
+        with watch if leaves else contextlib.nullcontext():
+            reply = accepted.run()
         if begins and not session.connection.version:
             self.endpoint.close_session(session)
             stream.headers = {}

@@ -49,7 +49,7 @@ def answers(exchange: Exchange) -> dict[str, Message]:
 
 def _fingerprint(exchange: Exchange) -> str:
     named = {key: exchange.params.get(key) for key in ("name", "uri", "arguments")}
-    text = json.dumps([exchange.method, named], sort_keys=True)
+    text = json.dumps([exchange.method, named, exchange.principal], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -43,6 +43,11 @@ class FakeServer(Offering, Announcing, Serving):
             assert client.call_tool("add", {"a": 1, "b": 2}).structured_content == {"sum": 3}
         assert server.received("tools/call")[0]["params"]["name"] == "add"
 
+    It tells of changes by `tools_changed`, `resource_updated` and their like, over what the client has opened
+    for that: ``subscriptions/listen`` (`listen_with` has it misbehave, `drop_subscriptions` breaks it off)
+    or, with a handshake, the connection itself. A tool with ``task=True`` runs as a task; `tasks` shows and
+    ends them. `add_skill` and `add_app` serve what these extensions are about.
+
     Tools, prompts and resources are plain functions. One whose first parameter is named ``context`` gets a
     `ToolContext`. What a tool returns becomes its result: a string its text, a dict its structured content,
     content blocks and whole results stay what they are, an exception becomes a result with ``isError``.
@@ -71,6 +76,8 @@ class FakeServer(Offering, Announcing, Serving):
         answer_timeout: Seconds that a tool waits for an answer of the client (handshake era, and tasks).
         request_state: Whether requests for input carry a state. Without, earlier answers are forgotten, so
             that a tool gets no further than its first question.
+        principal: ``principal(headers)`` tells from the headers of an HTTP request whose it is. Tasks and
+            states of input rounds are then of no use to anybody else. Default: everybody is the same.
         extensions: Settings of further extensions that the server declares, by their identifiers.
         task_ttl_ms: How long tasks say that they are kept, ``None`` for ever.
         poll_interval_ms: How often tasks say that clients should ask, ``None`` for nothing.
@@ -96,6 +103,7 @@ class FakeServer(Offering, Announcing, Serving):
         cache_scope: _caching.Scopes = "private",
         answer_timeout: float = 30.0,
         request_state: bool = True,
+        principal: Optional[Callable[[Mapping[str, str]], Optional[str]]] = None,
         extensions: Optional[Mapping[str, Message]] = None,
         task_ttl_ms: Optional[int] = 3_600_000,
         poll_interval_ms: Optional[int] = 10,
@@ -117,6 +125,7 @@ class FakeServer(Offering, Announcing, Serving):
         self.overrides: dict[str, Override] = {}
         self.subscriptions = Subscriptions()
         self.request_state = request_state
+        self.principal = principal
         self.completed_elicitations: set[str] = set()
         self.extensions = dict(extensions or {})
         self.task_ttl_ms = task_ttl_ms

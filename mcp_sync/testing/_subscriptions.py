@@ -135,7 +135,8 @@ def _agreed(exchange: Exchange, plan: Listening) -> Message:
     wanted = wanted if isinstance(wanted, dict) else {}
     server = exchange.connection.server
     agreed = {field: wanted[field] for field in _CAPABILITIES if wanted.get(field) and _serves(server, field)}
-    known = [task_id for task_id in wanted.get(TASK_IDS) or () if task_id in server.tasks]
+    own = {task.id for task in server.tasks.values() if task.principal == exchange.principal}
+    known = [task_id for task_id in wanted.get(TASK_IDS) or () if task_id in own]
     if known:
         agreed[TASK_IDS] = known
     return {field: value for field, value in agreed.items() if plan.honours is None or field in plan.honours}

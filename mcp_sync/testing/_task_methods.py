@@ -62,6 +62,7 @@ def start(exchange: Exchange, work: Work) -> Message:
         lambda changed: _tell(exchange, changed),
         server.task_ttl_ms if ttl_ms is None else ttl_ms,
         server.poll_interval_ms,
+        exchange.principal,
     )
     begun = {"resultType": "task", **_plain(task)} if exchange.modern else {"task": _experimental(task)}
     server.tasks.start(task, lambda: _run(task, exchange, work))
@@ -130,7 +131,8 @@ def cancel(exchange: Exchange) -> Message:
 def list_tasks(exchange: Exchange) -> Message:
     """List the tasks."""
     _require(exchange)
-    tasks = list(exchange.connection.server.tasks.values())
+    principal = exchange.principal
+    tasks = [task for task in exchange.connection.server.tasks.values() if task.principal == principal]
     return _pages.page(exchange, "tasks", [_experimental(task) for task in tasks])
 
 
@@ -170,10 +172,10 @@ def require_known(exchange: Exchange, wanted: Any) -> None:
 
 def _task(exchange: Exchange) -> FakeTask:
     _require(exchange)
-    try:
-        return exchange.connection.server.tasks[str(exchange.params.get("taskId"))]
-    except KeyError:
-        raise RpcError(INVALID_PARAMS, "Failed to retrieve task: Task not found") from None
+    task = exchange.connection.server.tasks.get(str(exchange.params.get("taskId")))
+    if task is None or task.principal != exchange.principal:
+        raise RpcError(INVALID_PARAMS, "Failed to retrieve task: Task not found")
+    return task
 
 
 def _require(exchange: Exchange) -> None:

@@ -29,6 +29,7 @@ class FakeTask:
         status_message: What the tool says about it, ``None`` for nothing.
         ttl_ms: How long it is kept, ``None`` for ever. It is only told: use ``server.tasks.forget``.
         poll_interval_ms: How often clients should ask, ``None`` to leave that to them. May be set any time.
+        principal: Whose it is; nobody else finds it.
         inputs: The requests to the client that are open, by their keys.
         result: The result of the tool, ``None`` before the end.
         error: The error instead of a result.
@@ -42,6 +43,7 @@ class FakeTask:
         on_change: Callable[[FakeTask], object],
         ttl_ms: Optional[int],
         poll_interval_ms: Optional[int],
+        principal: Optional[str] = None,
     ) -> None:
         self.id = os.urandom(16).hex()
         self.tool = tool
@@ -50,6 +52,7 @@ class FakeTask:
         self.status_message: Optional[str] = None
         self.ttl_ms = ttl_ms
         self.poll_interval_ms = poll_interval_ms
+        self.principal = principal
         self.created_at = self.updated_at = _now()
         self.inputs: dict[str, Message] = {}
         self.result: Optional[Message] = None
@@ -83,9 +86,13 @@ class FakeTask:
 
     def say(self, message: str) -> None:
         """Say something about the task to its clients."""
-        with self.changed:
-            status, inputs = self.status, self.inputs
-        self._change(status, message, inputs=inputs)
+        with self._order:
+            with self.changed:
+                if self.has_ended:
+                    return
+                self.status_message = message
+                self._touch()
+            self._on_change(self)
 
     # --- the end -----------------------------------------------------------------------------------------
 
@@ -125,10 +132,13 @@ class FakeTask:
                 self.status, self.status_message = status, message
                 self.inputs = dict(inputs or {})
                 self.result, self.error = result, error
-                self.updated_at = _now()
-                self.changed.notify_all()
+                self._touch()
             self._on_change(self)
         return True
+
+    def _touch(self) -> None:
+        self.updated_at = _now()
+        self.changed.notify_all()
 
     # --- input -------------------------------------------------------------------------------------------
 
@@ -144,21 +154,30 @@ class FakeTask:
         if not self._change("input_required", inputs=requests):
             raise Abandoned
         with self.changed:
-            self.changed.wait_for(lambda: self.has_ended or not self.inputs, deadline.remaining())
-            answers = {key: self._answers[key] for key in requests if key in self._answers}
-        if not self._change("working"):
+            self.changed.wait_for(lambda: self.status != "input_required", deadline.remaining())
+            status, answers = self.status, dict(self._answers)
+        if status in ENDED or (status == "input_required" and not self._change("working")):
             raise Abandoned
-        if len(answers) < len(requests):
+        if status == "input_required":
             raise ClientError(INTERNAL_ERROR, "The client did not answer in time")
-        return {key: _opened(answer) for key, answer in answers.items()}
+        return {key: _opened(answers[key]) for key in requests}
 
     def answer(self, answers: Mapping[str, Answer]) -> None:
-        """Take answers of the client; those to nothing that is open are left out."""
-        with self.changed:
-            for key in set(answers) & set(self.inputs):
-                self._answers[key] = answers[key]
-                self.inputs = {open_key: value for open_key, value in self.inputs.items() if open_key != key}
-            self.changed.notify_all()
+        """Take answers of the client; those to nothing that is open are left out.
+
+        With the last of them the task is working again.
+        """
+        with self._order:
+            with self.changed:
+                taken = {key: answers[key] for key in self.inputs if key in answers}
+                self._answers.update(taken)
+                self.inputs = {key: value for key, value in self.inputs.items() if key not in taken}
+                complete = bool(taken) and not self.inputs
+                if complete:
+                    self.status = "working"
+                self._touch()
+            if complete:
+                self._on_change(self)
 
     def claim(self, given_up: threading.Event) -> Optional[tuple[str, Message]]:
         """Wait for an open request that nobody puts to the client yet, and claim it.

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import requests
 from plain_peer import PREFIX, Message, Peer, text_of, validate
+from test_fake_http import Wire, events
 from test_fake_server_input import answering
 from test_fake_stdio import Pipes
 
@@ -231,6 +233,24 @@ def test_changes_are_told_to_the_client_that_began_the_task(desk: Desk) -> None:
     validate(LATEST_HANDSHAKE, "TaskStatusNotification", status)
     assert status["params"]["status"] == "completed"
     assert "_meta" not in status["params"]
+
+
+def test_a_question_waits_for_the_next_stream_when_the_client_has_left(session: requests.Session) -> None:
+    desk = Desk()
+    with desk.server.serve_http() as endpoint:
+        wire = Wire(endpoint, session)
+        wire.initialize()
+        task = wire.post("tools/call", {"name": "greet", "task": {}}).json()["result"]["task"]
+        with wire.post("tasks/result", {"taskId": task["taskId"]}) as left:
+            assert next(events(left))[1]["method"] == "elicitation/create"
+        with wire.post("tasks/result", {"taskId": task["taskId"]}) as response:
+            stream = (message for _, message in events(response))
+            question = next(stream)
+            result = {"action": "accept", "content": {"name": "Ann"}}
+            answer = {"jsonrpc": "2.0", "id": question["id"], "result": result}
+            assert wire.send(answer).status_code == 202
+            assert text_of(next(stream)["result"]) == "Hello Ann"
+    desk.server.tasks.end()
 
 
 def _line(message: Message) -> bytes:

@@ -6,7 +6,9 @@ import threading
 from typing import Any
 
 import pytest
+import requests
 from plain_peer import Message, Peer, text_of
+from test_fake_http import Wire
 
 from mcp_sync._protocol.versions import LATEST_HANDSHAKE, LATEST_MODERN
 from mcp_sync.testing import ClientError, FakeServer, ToolContext
@@ -210,3 +212,28 @@ def test_answers_that_are_none_are_refused(responses: Any) -> None:
     peer = Peer(FakeServer(tools=[greet]), LATEST_MODERN)
     error = peer.error("tools/call", name="greet", arguments={}, inputResponses=responses)
     assert (error["code"], "inputResponses" in error["message"]) == (-32602, True)
+
+
+def test_a_state_is_of_no_use_to_anybody_else(session: requests.Session) -> None:
+    server = FakeServer(tools=[greet], principal=lambda headers: headers.get("authorization"))
+    with server.serve_http() as endpoint:
+        wire = Wire(endpoint, session)
+        first = wire.modern("tools/call", name="greet", arguments={}).json()["result"]
+        again = {"name": "greet", "arguments": {}, "requestState": first["requestState"]}
+        assert wire.modern("tools/call", **again).json()["result"]["resultType"] == "input_required"
+        wire.headers["Authorization"] = "Bearer other"
+        assert wire.modern("tools/call", **again).json()["error"]["code"] == -32602
+
+
+def test_a_function_sees_the_headers_of_its_request(session: requests.Session, version: str) -> None:
+    def who(context: ToolContext) -> str:
+        return context.headers.get("authorization", "nobody")
+
+    server = FakeServer(tools=[who])
+    with server.serve_http() as endpoint:
+        wire = Wire(endpoint, session)
+        wire.initialize()
+        wire.headers["Authorization"] = "Bearer mine"
+        post = wire.modern if version == LATEST_MODERN else lambda method, **params: wire.post(method, params)
+        assert text_of(post("tools/call", name="who").json()["result"]) == "Bearer mine"
+    assert text_of(Peer(server, version).call("who")) == "nobody"

@@ -171,9 +171,8 @@ def test_a_task_asks_and_is_answered_by_updates(desk: Desk) -> None:
     ack = desk.peer.result("tasks/update", taskId=task_id, inputResponses={"input-1": answer})
     assert ack["resultType"] == "complete"
     assert "taskId" not in ack
-    # From one round to the next it is working for a moment.
-    while set(desk.get(task_id).get("inputRequests", ())) != {"roots", "sure"}:
-        task.wait_for("input_required")
+    task.wait_for("input_required")
+    assert set(desk.get(task_id)["inputRequests"]) == {"roots", "sure"}
     desk.peer.result("tasks/update", taskId=task_id, inputResponses={"roots": {"roots": []}, "other": {}})
     assert set(desk.get(task_id)["inputRequests"]) == {"sure"}
     late = {"sure": {"action": "decline"}, "input-1": answer}
@@ -356,3 +355,34 @@ def test_other_tasks_and_handshake_clients_hear_nothing(desk: Desk) -> None:
     assert heard.get(timeout=20)["params"]["notifications"] == {}
     assert heard.empty()
     assert legacy.sent == []
+
+
+def test_a_task_is_of_no_use_to_anybody_else(session: requests.Session) -> None:
+    server = FakeServer(principal=lambda headers: headers.get("authorization"))
+    server.tool(task=True)(lambda: "x")
+    name = next(iter(server.tools))
+    meta = {"_meta": modern_meta(KNOWN)}
+    with server.serve_http() as endpoint:
+        wire = Wire(endpoint, session)
+        called = wire.modern("tools/call", modern_meta(KNOWN), name=name, arguments={}).json()["result"]
+        task_id = called["taskId"]
+        wanted = {"MCP_Protocol_Version": LATEST_MODERN, "Mcp_Method": "tasks/get", "Mcp_Name": task_id}
+        mine = wire.post("tasks/get", {"taskId": task_id, **meta}, **wanted)
+        theirs = wire.post("tasks/get", {"taskId": task_id, **meta}, **wanted, Authorization="Bearer other")
+    assert mine.json()["result"]["taskId"] == task_id
+    assert theirs.json()["error"]["code"] == -32602
+    server.tasks.end()
+
+
+def test_a_task_may_use_a_key_twice(desk: Desk) -> None:
+    @desk.server.tool(task=True)
+    def twice(context: ToolContext) -> str:
+        roots = {"same": {"method": "roots/list", "params": {}}}
+        return str([context.ask_all(roots), context.ask_all(roots)])
+
+    task = desk.server.tasks[desk.begin("twice")]
+    for number in range(2):
+        task.wait_for("input_required")
+        desk.peer.result("tasks/update", taskId=task.id, inputResponses={"same": {"roots": [number]}})
+    task.wait_for()
+    assert text_of(desk.get(task.id)["result"]) == str([{"same": {"roots": [n]}} for n in range(2)])
