@@ -137,8 +137,8 @@ class Retry:
         longest_wait: The most seconds that a server may have a call wait (``Retry-After``). Above it the call
             raises `HTTPStatusError` at once, with ``retry_after``. Also the longest pause before a
             subscription that broke off is opened again.
-        listen: How often in a row the server may fail to acknowledge a subscription (`listen`) that broke off
-            before it is given up. 0 gives it up at once.
+        listen: How often in a row it may fail to open a subscription (`listen`) again that broke off. 0 for
+            never.
     """
 
     attempts: int = 3

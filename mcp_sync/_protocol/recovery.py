@@ -150,7 +150,7 @@ class Drops(NamedTuple):
     """What came of the attempts in a row to keep a subscription open.
 
     Attributes:
-        failures: How many in a row were not acknowledged.
+        failures: How many in a row to open it again were not acknowledged.
         brief: How many in a row did not stand long, acknowledged or not.
     """
 
@@ -178,7 +178,7 @@ def reopening_delay(drops: Drops, error: MCPError, retry: Retry, *, chance: floa
         retry: What the user allows.
         chance: A random number from 0 to 1, so that many clients do not come back at once.
     """
-    if drops.failures > retry.listen or not _passes(error):
+    if drops.failures >= retry.listen or not _passes(error):
         return None
     # Doubling a float for ever ends in an error.
     grown = min(retry.backoff * 2.0 ** min(drops.brief - 1, 30), retry.longest_wait)

@@ -8,19 +8,31 @@ from mcp_sync._protocol.methods import CALL_TOOL, INITIALIZE, LIST_TOOLS, METHOD
 from mcp_sync._protocol.recovery import (
     Again,
     Attempts,
+    Drops,
     after_failure,
     ends_resumption,
     may_have_acted,
     means_lost_session,
+    reopening_delay,
     resume_delay,
 )
 from mcp_sync.errors import (
+    AuthorizationRequired,
+    CallCancelled,
     CallTimeout,
+    ClientClosed,
     ConnectFailed,
     ConnectionLost,
+    Forked,
     HTTPStatusError,
+    InternalError,
     InvalidMessage,
+    MessageTooLarge,
+    MethodNotFound,
+    NegotiationFailed,
+    NotSupported,
     SessionExpired,
+    TokenRequestFailed,
 )
 from mcp_sync.options import Retry
 
@@ -208,3 +220,84 @@ def test_a_server_that_asks_for_haste_and_brings_no_message_is_asked_less_often(
     assert resume_delay(Attempts(0, idle), 0, RETRY) == seconds
     assert resume_delay(Attempts(0, idle), 1000, RETRY) == 1.0
     assert resume_delay(Attempts(0, idle), None, Retry(backoff=0.0)) == seconds
+
+
+# --- subscriptions --------------------------------------------------------------------------------------
+
+
+def reopen(error, drops=Drops(0, 1), retry=RETRY, chance=0.5):  # noqa: B008  (immutable)
+    return reopening_delay(drops, error, retry, chance=chance)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        LOST,
+        UNSENT,
+        EXPIRED,
+        ConnectFailed("nobody there"),
+        CallTimeout("no acknowledgement"),
+        MessageTooLarge("too large", limit=1),
+        status(429),
+        status(500),
+        status(503),
+        TokenRequestFailed("later", transient=True),
+    ],
+)
+def test_a_subscription_is_opened_again_after_what_may_pass(error):
+    assert reopen(error) == 1.0
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        status(400),
+        status(401),
+        status(403),
+        status(404),
+        status(405),
+        MethodNotFound(-32601, "no such method"),
+        InternalError(-32603, "oh no"),
+        NotSupported("no such method"),
+        NegotiationFailed("no revision in common"),
+        InvalidMessage("no stream"),
+        AuthorizationRequired("log in"),
+        TokenRequestFailed("never"),
+        ClientClosed("closed"),
+        Forked("forked"),
+        CallCancelled("cancelled"),
+    ],
+)
+def test_a_subscription_is_not_opened_again_after_what_stays(error):
+    assert reopen(error) is None
+
+
+def test_the_pauses_of_a_subscription_double_up_to_the_longest_and_are_jittered():
+    waits = [reopen(LOST, Drops(0, brief)) for brief in range(1, 8)]
+    assert waits == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
+    assert reopen(LOST, Drops(0, 10_000)) == 30.0
+    assert (reopen(LOST, chance=0.0), reopen(LOST, chance=1.0)) == (0.5, 1.5)
+
+
+def test_a_server_that_says_when_it_is_back_is_not_asked_sooner_and_not_waited_for_for_ever():
+    assert reopen(status(503, 120.0)) == 120.0
+    assert reopen(status(503, 0.0)) == 1.0
+    assert reopen(status(503, 1e9)) == 3600.0
+
+
+def test_a_subscription_is_given_up_after_so_many_failures_in_a_row():
+    retry = Retry(listen=2)
+    assert reopen(LOST, Drops(1, 2), retry) is not None
+    assert reopen(LOST, Drops(2, 3), retry) is None
+    assert reopen(LOST, Drops(0, 1), Retry(listen=0)) is None
+
+
+def test_what_came_of_a_subscription_is_counted():
+    drops = Drops().after(True, 0.1)
+    assert drops == Drops(0, 1)
+    drops = drops.after(False, 60.0)
+    assert drops == Drops(1, 2)
+    drops = drops.after(True, 0.1)
+    assert drops == Drops(0, 3)
+    # It has stood, so the next pause is a short one.
+    assert drops.after(True, 10.0) == Drops(0, 1)

@@ -6,7 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from engine.scripted import DuplexChannel, Target
+
 from mcp_sync import Client, InMemory, LegacySSE, Retry
+from mcp_sync._concurrency.pending import PendingCall
+from mcp_sync._protocol.frames import Frame
 from mcp_sync.testing import FakeServer
 
 PATIENCE = 10.0
@@ -17,6 +21,28 @@ OFFERS = {
     "prompts": {"listChanged": True},
     "resources": {"listChanged": True, "subscribe": True},
 }
+
+
+def stamp(request: Any) -> dict[str, Any]:
+    """Return the ``_meta`` of what belongs to a subscription."""
+    return {"io.modelcontextprotocol/subscriptionId": request["id"]}
+
+
+class ListeningChannel(DuplexChannel):
+    """One stream for all calls; acknowledges every subscription as it was asked for."""
+
+    def request(self, frame: Frame, call: PendingCall) -> None:
+        super().request(frame, call)
+        asked = self.sent[-1]
+        if asked["method"] == "subscriptions/listen":
+            params = {"notifications": asked["params"]["notifications"], "_meta": stamp(asked)}
+            self.notify("notifications/subscriptions/acknowledged", **params)
+
+
+class ListeningTarget(Target):
+    """Makes `ListeningChannel`."""
+
+    kind = ListeningChannel
 
 
 class Place(NamedTuple):

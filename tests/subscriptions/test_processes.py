@@ -1,0 +1,106 @@
+"""Subscriptions in forked children, and under signals."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from engine.background import Background, wait_until
+
+from mcp_sync import Client, Forked, ToolsChanged
+from mcp_sync.testing import Listening
+
+from .places import LEGACY, MODERN, PATIENCE, SOON, URI, Place, make_server
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+
+
+def in_child(function: Any) -> int:
+    """Run a function in a forked child; return the exit code, 0 where it is true."""
+    pid = os.fork()
+    if pid == 0:
+        code = 3
+        try:
+            code = 0 if function() else 1
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("place", [MODERN[0], LEGACY[0]], ids=str)
+def test_in_a_forked_child_it_is_dead_and_the_parent_notices_nothing(place: Place) -> None:
+    server = make_server()
+    with place.client(server) as client, client.listen(tools=True, resources=[URI]) as events:
+
+        def child() -> bool:
+            try:
+                events.next(0.1)
+            except Forked:
+                pass
+            else:
+                return False
+            events.close()
+            with pytest.raises(Forked):
+                next(iter(events))
+            return client._engine.plan.listeners == 0 and not list(client._engine.plan.subscriptions)
+
+        assert in_child(child) == 0
+        server.tools_changed()
+        assert events.next(PATIENCE) == ToolsChanged()
+        if place.is_modern:
+            server.wait_for_subscriptions(1)
+
+
+class Struck(Exception):
+    """What the handler raises."""
+
+
+@pytest.fixture
+def alarm() -> Iterator[None]:
+    def strike(number: int, frame: Any) -> None:
+        raise Struck
+
+    before = signal.signal(signal.SIGUSR1, strike)
+    yield
+    signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.usefixtures("alarm")
+def test_a_signal_interrupts_the_loop_and_the_next_event_still_comes() -> None:
+    server = make_server()
+    with MODERN[0].client(server) as client, client.listen(tools=True) as events:
+        main = threading.get_ident()
+
+        def strike() -> None:
+            wait_until(lambda: events._feed._news._latches)
+            signal.pthread_kill(main, signal.SIGUSR1)
+
+        striker = Background(strike)
+        with pytest.raises(Struck):
+            next(events)
+        striker.join()
+        server.tools_changed()
+        assert next(events) == ToolsChanged()
+
+
+@pytest.mark.usefixtures("alarm")
+def test_a_signal_while_the_acknowledgement_is_waited_for_ends_the_subscription() -> None:
+    server = make_server()
+    server.listen_with(Listening(acknowledges=False))
+    with server.serve_http() as endpoint, Client(endpoint.url, retry=SOON) as client:
+        main = threading.get_ident()
+
+        def strike() -> None:
+            server.wait_for_subscriptions()
+            signal.pthread_kill(main, signal.SIGUSR1)
+
+        striker = Background(strike)
+        with pytest.raises(Struck):
+            client.listen(tools=True)
+        striker.join()
+        server.wait_for_subscriptions(0)
