@@ -145,7 +145,7 @@ def begin(
     options: CallOptions,
     deadline: Deadline,
 ) -> tuple[dict[str, Any], Optional[Mapping[str, Any]]]:
-    """Call a tool, as a task where it can be one; return the answer, and what it says of a task, if it does."""
+    """Call a tool, as a task where it can be one; return the answer, and what it says of a task, if any."""
     connection = session._engine.connection(deadline, options.cancel)
     if connection.era.handshake:
         return _begin_experiment(session, params, ttl, options, deadline)
@@ -198,7 +198,7 @@ def _may_be_task(session: ClientSession, name: str, options: CallOptions, deadli
 
 
 def begun_task(result: Mapping[str, Any]) -> Optional[Mapping[str, Any]]:
-    """Return what a server of 2025-11-25 says of the task that it made of a call, ``None`` if it made none."""
+    """Return what a server of 2025-11-25 says of the task that it made of a call; ``None``: it made none."""
     meta = result.get("_meta")
     # fastmcp 2.14 has it in the metadata of a result of the ordinary form.
     found = result.get("task") or (meta.get(_IN_META) if isinstance(meta, Mapping) else None)

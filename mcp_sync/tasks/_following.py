@@ -98,13 +98,15 @@ class Following:
         self.last = read_state(raw, self.task_id)
         return self.last
 
-    def to_end(self, state: TaskState) -> TaskState:
-        """Go from one state to a final one, which it returns.
+    def to_end(self, state: Optional[TaskState] = None) -> TaskState:
+        """Go from one state, by default that in which the task is, to a final one, which it returns.
 
         Raises:
             MCPError: As `look`, as `answer`, and what ends the call.
         """
         with self._listening():
+            # After the listening has begun: what is told before this look is seen by it.
+            state = state or self.look()
             while not state.has_ended:
                 try:
                     self.report(state)

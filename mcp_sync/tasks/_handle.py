@@ -105,12 +105,15 @@ class TaskHandle:
         return last if last is not None and last.has_ended else None
 
     def _look(self, each: Following) -> TaskState:
-        if self._gone is not None:
-            raise another(self._gone)
+        self._check_gone()
         try:
             return each.look()
         finally:
             self._keep(each)
+
+    def _check_gone(self) -> None:
+        if self._gone is not None:
+            raise another(self._gone)
 
     def _keep(self, each: Following) -> None:
         """Take over what somebody has learnt who followed the task."""
@@ -176,8 +179,9 @@ class TaskHandle:
         return result
 
     def _fetch(self, each: Following) -> dict[str, Any]:
+        self._check_gone()
         try:
-            state = self._final() or each.to_end(self._look(each))
+            state = self._final() or each.to_end()
             raw = each.outcome(state)
         except (CallTimeout, CallCancelled) as error:
             error.request_sent = True

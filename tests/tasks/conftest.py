@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from mcp_sync.tasks import _following, _many, _pace
@@ -12,10 +10,9 @@ LEAST = 0.001
 
 
 @pytest.fixture(autouse=True)
-def soon(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the waits whose length is ours."""
     for module in (_pace, _following, _many):
         monkeypatch.setattr(module, "LEAST", LEAST)
     monkeypatch.setattr(_pace, "_FIRST", LEAST)
     monkeypatch.setattr(_pace, "_GROWN", LEAST)
-    yield

@@ -347,7 +347,7 @@ def test_a_cancelled_task_is_a_cancelled_call(kind):
 
 def test_a_task_that_vanishes_is_named(kind):
     target = kind(server(state("working"), refusal(-32602, "Task has expired")))
-    with Client(target) as client, pytest.raises(TaskGone, match="task t1.*Task has expired") as caught:
+    with Client(target) as client, pytest.raises(TaskGone, match=r"task t1.*Task has expired") as caught:
         client.call_tool("x")
     assert (caught.value.code, caught.value.task_id) == (-32602, "t1")
     again = pickle.loads(pickle.dumps(caught.value))
@@ -355,7 +355,10 @@ def test_a_task_that_vanishes_is_named(kind):
 
 
 def test_an_error_of_the_server_is_that_of_the_call(kind):
-    with Client(kind(server(refusal(-32603, "broken")))) as client, pytest.raises(RemoteError, match="broken"):
+    with (
+        Client(kind(server(refusal(-32603, "broken")))) as client,
+        pytest.raises(RemoteError, match="broken"),
+    ):
         client.call_tool("x")
 
 

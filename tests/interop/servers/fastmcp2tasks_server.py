@@ -1,4 +1,4 @@
-"""A server on fastmcp 2.14 whose tools run as the tasks of 2025-11-25: `fastmcp2tasks_server.py stdio|http`."""
+"""A server on fastmcp 2.14 whose tools run as tasks of 2025-11-25: `fastmcp2tasks_server.py stdio|http`."""
 
 from __future__ import annotations
 

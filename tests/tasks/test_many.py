@@ -1,0 +1,185 @@
+"""Many tasks, and one thread that waits for them."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from engine.background import Background
+from engine.scripted import DuplexTarget, PostTarget, refusal, text
+
+from mcp_sync import CancelToken, Client, types
+from mcp_sync.errors import CallCancelled, CallTimeout, ConnectFailed, InvalidResult, UsageError
+from mcp_sync.tasks import TaskGone, as_completed, wait_all
+
+from .scripts import ELICIT, asking, server, state
+
+
+@pytest.fixture(params=[DuplexTarget, PostTarget])
+def kind(request):
+    return request.param
+
+
+class Crowd:
+    """A server of tasks with ids, which end in the order that a test wants."""
+
+    def __init__(self):
+        self.ended = {}
+        self.threads = set()
+
+    def scripts(self, **more):
+        return server(tasks_get=self.look, **more)
+
+    def look(self, request):
+        self.threads.add(threading.get_ident())
+        task_id = request["params"]["taskId"]
+        return {**state("working"), **self.ended.get(task_id, {}), "taskId": task_id}
+
+    def end(self, *task_ids):
+        for task_id in task_ids:
+            self.ended[task_id] = state("completed", result=text(task_id))
+
+
+def test_each_comes_when_it_has_ended(kind):
+    crowd = Crowd()
+    with Client(kind(crowd.scripts())) as client:
+        handles = [client.task(each) for each in "abc"]
+        crowd.end("b")
+        found = as_completed(handles, timeout=10)
+        assert next(found).id == "b"
+        crowd.end("c")
+        assert next(found).id == "c"
+        crowd.end("a")
+        assert [each.result().text for each in found] == ["a"]
+
+
+def test_two_hundred_are_looked_at_by_one_thread():
+    crowd = Crowd()
+    ids = [f"t{number}" for number in range(200)]
+    target = PostTarget(crowd.scripts())
+    with Client(target) as client:
+        client.send_ping()
+        before = threading.active_count()
+        waiting = Background(wait_all, [client.task(each) for each in ids])
+        target.now.expect("tasks/get", count=400)
+        assert threading.active_count() <= before + 1
+        crowd.end(*ids)
+        waiting.result()
+    assert len(crowd.threads) == 1
+
+
+def test_they_may_belong_to_several_clients_and_come_twice(kind):
+    crowds, targets = [Crowd(), Crowd()], []
+    for crowd in crowds:
+        crowd.end("a")
+        targets.append(kind(crowd.scripts()))
+    with Client(targets[0]) as one, Client(targets[1]) as two:
+        first = one.task("a")
+        wait_all([first, first, two.task("a")], timeout=10)
+        assert first.status().status == "completed"
+
+
+def test_nothing_is_nothing_to_wait_for():
+    assert list(as_completed([])) == []
+    wait_all([], timeout=0)
+
+
+def test_those_that_have_ended_are_not_looked_at(kind):
+    crowd = Crowd()
+    crowd.end("a")
+    target = kind(crowd.scripts())
+    with Client(target) as client:
+        handle = client.task("a")
+        handle.result()
+        assert list(as_completed([handle])) == [handle]
+    assert len(target.now.received("tasks/get")) == 1
+
+
+def test_one_that_is_gone_has_ended(kind):
+    with Client(kind(server(refusal(-32602, "gone")))) as client:
+        (handle,) = as_completed([client.task("a")], timeout=10)
+        with pytest.raises(TaskGone):
+            handle.result()
+        with pytest.raises(TaskGone):
+            handle.status()
+
+
+def test_questions_are_answered_by_the_callbacks(kind):
+    yes = lambda context, params: types.ElicitResult(action="accept", content={})  # noqa: E731
+    target = kind(server(asking(k=ELICIT), asking(k=ELICIT), state("completed", result=text("done"))))
+    with Client(target, elicitation_callback=yes) as client:
+        wait_all([client.task("t1")], timeout=10)
+    assert len(target.now.received("tasks/update")) == 1
+
+
+def test_one_that_asks_the_application_comes_with_its_questions(kind):
+    with Client(kind(server(asking(k=ELICIT)))) as client:
+        (handle,) = as_completed([client.start_task("x", on_input="raise")], timeout=10)
+        assert set(handle.requests) == {"k"}
+
+
+def test_waiting_that_is_out_of_time_leaves_them_alone(kind):
+    crowd = Crowd()
+    crowd.end("b")
+    target = kind(crowd.scripts())
+    with Client(target) as client:
+        seen = []
+        with pytest.raises(CallTimeout):
+            for handle in as_completed([client.task("a"), client.task("b")], timeout=0.1):
+                seen.append(handle.id)
+    assert seen == ["b"]
+    assert not target.now.received("tasks/cancel")
+
+
+def test_waiting_that_is_cancelled_leaves_them_alone(kind):
+    target, token = kind(server(state("working", pollIntervalMs=60_000))), CancelToken()
+    with Client(target) as client:
+        waiting = Background(wait_all, [client.task("t1")], cancel=token)
+        target.now.expect("tasks/get")
+        token.cancel()
+        with pytest.raises(CallCancelled):
+            waiting.result()
+    assert not target.now.received("tasks/cancel")
+
+
+def test_a_notification_has_its_task_looked_at_at_once():
+    crowd = Crowd()
+    target = DuplexTarget(crowd.scripts())
+    crowd.ended = {each: {"pollIntervalMs": 60_000} for each in "ab"}
+    with Client(target) as client:
+        found = as_completed([client.task("a"), client.task("b")], timeout=10)
+        waiting = Background(next, found)
+        target.now.expect("tasks/get", count=2)
+        crowd.end("b")
+        target.now.notify("notifications/tasks", taskId="b")
+        assert waiting.result().id == "b"
+        found.close()
+    assert len(target.now.received("tasks/get")) == 3
+
+
+def test_a_loop_that_is_left_watches_no_longer(kind):
+    with Client(kind(Crowd().scripts())) as client:
+        found = as_completed([client.task("a")], timeout=0.05)
+        with pytest.raises(CallTimeout):
+            next(found)
+        assert client._engine.router._observers == ()
+
+
+def test_what_makes_no_sense_ends_the_waiting(kind):
+    with Client(kind(server(state("paused")))) as client, pytest.raises(InvalidResult, match="paused"):
+        wait_all([client.task("t1")])
+
+
+def test_failures_of_the_connection_pass():
+    failed = ConnectFailed("nobody there")
+    target = PostTarget(server(state("working"), failed, failed, state("completed", result=text("done"))))
+    with Client(target) as client:
+        wait_all([client.task("t1")], timeout=10)
+
+
+@pytest.mark.parametrize(
+    ("handles", "options"), [(["t1"], {}), ([], {"timeout": "1"}), ([], {"timeout": -1})]
+)
+def test_what_is_no_task_and_no_time_is_refused_at_once(handles, options):
+    with pytest.raises(UsageError):
+        as_completed(handles, **options)
