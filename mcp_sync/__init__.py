@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from . import auth, elicitation, errors, testing, transports, types
+    from . import auth, elicitation, errors, tasks, testing, transports, types
     from ._concurrency.cancel import CancelToken
     from .auth import BearerToken, ClientCredentials, OAuth
     from .client import Client
@@ -75,6 +75,7 @@ if TYPE_CHECKING:
         Subscription,
         ToolsChanged,
     )
+    from .tasks import InvalidHandle, TaskGone, TaskHandle, TaskState
     from .transports import (
         InMemory,
         LegacySSE,
@@ -113,6 +114,7 @@ __all__ = [
     "InputRoundsExceeded",
     "InsufficientScope",
     "InternalError",
+    "InvalidHandle",
     "InvalidMessage",
     "InvalidParams",
     "InvalidRequest",
@@ -142,6 +144,9 @@ __all__ = [
     "Stdio",
     "StreamableHTTP",
     "Subscription",
+    "TaskGone",
+    "TaskHandle",
+    "TaskState",
     "Timeouts",
     "TokenRequestFailed",
     "ToolFailed",
@@ -160,13 +165,14 @@ __all__ = [
     "sse_client",
     "stdio_client",
     "streamablehttp_client",
+    "tasks",
     "testing",
     "transports",
     "types",
     "websocket_client",
 ]
 
-_SUBMODULES = ("auth", "elicitation", "errors", "testing", "transports", "types")
+_SUBMODULES = ("auth", "elicitation", "errors", "tasks", "testing", "transports", "types")
 _HOMES = {
     "CancelToken": "_concurrency.cancel",
     "Client": "client",
@@ -186,6 +192,10 @@ _HOMES = {
     "Resync": "subscriptions",
     "Subscription": "subscriptions",
     "ToolsChanged": "subscriptions",
+    "InvalidHandle": "tasks",
+    "TaskGone": "tasks",
+    "TaskHandle": "tasks",
+    "TaskState": "tasks",
     "InMemory": "transports",
     "LegacySSE": "transports",
     "Stdio": "transports",

@@ -119,4 +119,5 @@ def _listed(keys: Any) -> str:
 
 
 def _has(params: Any, members: Mapping[str, type]) -> bool:
-    return isinstance(params, Mapping) and all(isinstance(params.get(name), kind) for name, kind in members.items())
+    is_object = isinstance(params, Mapping)
+    return is_object and all(isinstance(params.get(name), kind) for name, kind in members.items())

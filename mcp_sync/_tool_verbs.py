@@ -153,7 +153,12 @@ class ToolVerbs(Calls):
     def _call_tool(
         self, params: dict[str, Any], options: CallOptions, deadline: Deadline
     ) -> types.CallToolResult:
-        params = {"name": name, "arguments": arguments}
+        if self._tools.only_as_tasks and params["name"] in self._tools.only_as_tasks:
+            with hold_off():
+                from .tasks._calling import call_as_task, takes_tasks
+
+            if takes_tasks(self._engine, options, deadline):
+                return call_as_task(self, params, options, deadline)
         if not self._mirrors(self._engine.connection(deadline, options.cancel)):
             return self._engine.call(methods.CALL_TOOL, params, types.CallToolResult, options, deadline)
         try:

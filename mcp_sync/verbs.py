@@ -12,13 +12,14 @@ from ._concurrency.cancel import CancelToken
 from ._concurrency.fork import hold_off
 from ._engine.connection import NO_OPTIONS
 from ._protocol import methods
+from ._task_verbs import TaskVerbs
 from ._watch_verbs import WatchVerbs
 from .errors import InputRequired, NotSupported, UsageError
 from .handlers import ProgressCallback
 from .options import UNSET, TimeoutArgument
 
 
-class Verbs(WatchVerbs):
+class Verbs(WatchVerbs, TaskVerbs):
     """What `ClientSession` documents: all methods that make a call."""
 
     # --- resources ------------------------------------------------------------------------------------
@@ -221,6 +222,8 @@ class Verbs(WatchVerbs):
         options = call_options(meta, cancel, headers, progress_callback, reset_on_progress)
         options, deadline = pausing(options, on_input), self._deadline(timeout)
         resumption.check_revision(self._engine.connection(deadline, cancel).era.version)
+        if resumption.task is not None:
+            return self._resume_task(resumption.task, params, options, deadline, raise_on_error, validation)
         if resumption.spec is methods.CALL_TOOL:
             return self._finish_tool(params, options, deadline, raise_on_error, validation)
         return self._engine.call(resumption.spec, params, resumption.model, options, deadline)
