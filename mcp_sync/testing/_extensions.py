@@ -22,6 +22,8 @@ _STATELESS_ONLY = (TASKS, SKILLS)
 
 def offered(server: FakeServer) -> Message:
     """Return the extensions of a server with their settings: those that it has a use for, and those given."""
+    if server.has_own_capabilities:
+        return dict(server.capabilities.get("extensions") or {})
     found: Message = {}
     if any(tool.task for tool in server.tools.values()):
         found[TASKS] = {}

@@ -135,7 +135,7 @@ def _agreed(exchange: Exchange, plan: Listening) -> Message:
     wanted = wanted if isinstance(wanted, dict) else {}
     server = exchange.connection.server
     agreed = {field: wanted[field] for field in _CAPABILITIES if wanted.get(field) and _serves(server, field)}
-    own = {task.id for task in server.tasks.values() if task.principal == exchange.principal}
+    own = {task.id for task in server.tasks.all() if task.principal == exchange.principal}
     known = [task_id for task_id in wanted.get(TASK_IDS) or () if task_id in own]
     if known:
         agreed[TASK_IDS] = known

@@ -38,9 +38,11 @@ def is_due(exchange: Exchange, tool: FakeTool) -> bool:
         RpcError: It would have to, but the client does not know tasks; or it must not.
     """
     if exchange.modern:
+        if not tool.task or TASKS not in _extensions.offered(exchange.connection.server):
+            return False
         if tool.task == "required":
             _extensions.require_declared(exchange, TASKS)
-        return bool(tool.task) and _extensions.is_declared(exchange, TASKS)
+        return _extensions.is_declared(exchange, TASKS)
     if not _has_experiment(exchange):
         return False
     wanted = isinstance(exchange.params.get("task"), dict)
@@ -132,7 +134,7 @@ def list_tasks(exchange: Exchange) -> Message:
     """List the tasks."""
     _require(exchange)
     principal = exchange.principal
-    tasks = [task for task in exchange.connection.server.tasks.values() if task.principal == principal]
+    tasks = [task for task in exchange.connection.server.tasks.all() if task.principal == principal]
     return _pages.page(exchange, "tasks", [_experimental(task) for task in tasks])
 
 

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any, Callable, Optional, Union
+from typing import Callable, Optional, Union
 
 from .._concurrency.deadline import Deadline
 from .._concurrency.threads import join_all, spawn
@@ -62,8 +62,9 @@ class FakeTask:
         self._on_change = on_change
         # Guards what changes; who waits for a change waits on it.
         self.changed = threading.Condition()
-        # Keeps notifications in the order of the changes, so it is held while one is sent.
-        self._order = threading.Lock()
+        # Keeps notifications in the order of the changes, so it is held while one is sent. In memory the client
+        # may answer one by a change.
+        self._order = threading.RLock()
         self._answers: dict[str, Answer] = {}
         self._asked: set[str] = set()
 
@@ -228,6 +229,11 @@ class Tasks(Mapping[str, FakeTask]):
         with self._changed:
             return len(self._tasks)
 
+    def all(self) -> list[FakeTask]:
+        """Return those that there are now."""
+        with self._changed:
+            return list(self._tasks.values())
+
     def start(self, task: FakeTask, work: Callable[[], None]) -> None:
         """Keep a task, and run its work in a thread of its own."""
         with self._changed:
@@ -253,7 +259,7 @@ class Tasks(Mapping[str, FakeTask]):
 
     def end(self) -> None:
         """Cancel what has not ended, and wait a moment for it."""
-        tasks: list[Any] = list(self.values())
+        tasks = self.all()
         for task in tasks:
             task.cancel()
         join_all([task.thread for task in tasks if task.thread is not None], Deadline(_GRACE))

@@ -253,5 +253,15 @@ def test_a_question_waits_for_the_next_stream_when_the_client_has_left(session: 
     desk.server.tasks.end()
 
 
+def test_a_client_in_memory_may_answer_a_change_by_another_one(desk: Desk) -> None:
+    def cancel(message: Message) -> None:
+        if message["params"]["status"] == "input_required":
+            desk.peer.result("tasks/cancel", taskId=message["params"]["taskId"])
+
+    desk.peer.on_send = cancel
+    task = desk.begin("greet")
+    assert desk.server.tasks[task["taskId"]].wait_for().status == "cancelled"
+
+
 def _line(message: Message) -> bytes:
     return json.dumps(message).encode()

@@ -293,6 +293,15 @@ def test_a_server_without_tasks_does_not_know_their_methods() -> None:
     assert peer.error("tasks/get", taskId="x")["code"] == -32601
 
 
+def test_a_server_that_declares_no_tasks_makes_none() -> None:
+    server = FakeServer(capabilities={"tools": {}})
+    server.tool(task="required")(lambda: "at once")
+    peer = Peer(server, LATEST_MODERN, KNOWN)
+    assert peer.result("server/discover")["capabilities"] == {"tools": {}}
+    assert text_of(peer.call(next(iter(server.tools)))) == "at once"
+    assert peer.error("tasks/get", taskId="x")["code"] == -32601
+
+
 def test_the_task_parameter_of_the_experiment_is_ignored(desk: Desk) -> None:
     result = desk.peer.result("tools/call", name="plain", arguments={}, task={"ttl": 1})
     assert result["resultType"] == "complete"
