@@ -62,7 +62,7 @@ class FakeTask:
         self._on_change = on_change
         # Guards what changes; who waits for a change waits on it.
         self.changed = threading.Condition()
-        # Keeps notifications in the order of the changes, so it is held while one is sent. In memory the client
+        # Keeps notifications in the order of the changes, so it is held while one is sent. A client in memory
         # may answer one by a change.
         self._order = threading.RLock()
         self._answers: dict[str, Answer] = {}
