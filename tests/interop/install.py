@@ -27,6 +27,9 @@ VENVS = {
     "sdk1": ["mcp==1.30.*", "websockets==15.*"],
     "sdk2": ["mcp==2.3.*"],
     "fastmcp4": ["fastmcp==4.*"],
+    # Released together; left to itself, pip looks for another pair for minutes.
+    "fastmcp4tasks": ["fastmcp-tasks==4.1.4", "fastmcp==4.1.4"],
+    "fastmcp2tasks": ["fastmcp[tasks]==2.14.*"],
     "deployment": [
         *OWN_REQUIREMENTS,
         "gunicorn>=23",
