@@ -16,7 +16,11 @@ from transports.http_server import ScriptedServer, Turn
 
 from .spy_server import answer, arguments, deletions, is_alive, run, senders
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+# On a machine with much else to do, some of these programs start slowly. What hangs in them hangs for ever.
+pytestmark = [
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here"),
+    pytest.mark.timeout(150),
+]
 
 
 class Spied:
@@ -29,7 +33,7 @@ class Spied:
     def run(self, script: str, mode: str, **values: Any) -> dict[str, Any]:
         """Run a program, which must end well, and return what it said as JSON in its last line."""
         told = arguments(url=self.server.url, mode=mode, bundle=self.bundle, **values)
-        done = run("import json\ntold = json.loads(sys.argv[1])\n" + script, told)
+        done = run("import json\ntold = json.loads(sys.argv[1])\n" + script, told, timeout=120)
         assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
         *complaints, last = done.stdout.splitlines()
         assert not complaints
@@ -67,7 +71,7 @@ client = Client(
 def many(who, count=40):
     for number in range(count):
         text = f"{who} {number}"
-        got = client.call_tool("echo", {"text": text}, timeout=20).text
+        got = client.call_tool("echo", {"text": text}, timeout=30).text
         assert got == text, f"{text!r} became {got!r}"
 
 many("before", 3)
@@ -135,30 +139,30 @@ client = Client(
     message_handler=lambda message: changed.set(),
 )
 client.open()
-assert changed.wait(10)
+assert changed.wait(30)
 
 def child():
     changed.clear()
-    assert client.call_tool("echo", {"text": "x"}, timeout=10).text == "x"
+    assert client.call_tool("echo", {"text": "x"}, timeout=30).text == "x"
     # The callback thread and the one that reads the stream are new.
-    assert changed.wait(10), "no notification in the child"
+    assert changed.wait(30), "no notification in the child"
     names = sorted(thread.name for thread in threading.enumerate())
     assert any("get-stream" in name for name in names), names
 
 stop = threading.Event()
 connected = threading.Barrier(4)
 def busy():
-    client.call_tool("echo", {"text": "y"}, timeout=20)
-    connected.wait(10)
+    client.call_tool("echo", {"text": "y"}, timeout=30)
+    connected.wait(30)
     while not stop.is_set():
-        assert client.call_tool("echo", {"text": "y"}, timeout=20).text == "y"
+        assert client.call_tool("echo", {"text": "y"}, timeout=30).text == "y"
 
 threads = [threading.Thread(target=busy) for _ in range(3)]
 for thread in threads: thread.start()
-connected.wait(10)
+connected.wait(30)
 codes = [await_children(in_child(child))[0] for _ in range(4)]
 stop.set()
-for thread in threads: thread.join(10)
+for thread in threads: thread.join(30)
 client.close()
 say(json.dumps({"parent": os.getpid(), "codes": codes}))
 """,
@@ -190,7 +194,7 @@ sys.meta_path.insert(0, Watch())
 session = {session}
 target = StreamableHTTP(told["url"], session=session, verify=told["bundle"] or True)
 with Client(target, mode=told["mode"]) as client:
-    assert client.call_tool("echo", {{"text": "x"}}, timeout=20).text == "x"
+    assert client.call_tool("echo", {{"text": "x"}}, timeout=30).text == "x"
 if session is not None:
     session.close()
 say(json.dumps({{"caught": caught}}))
@@ -262,11 +266,11 @@ client = Client(told["server"], mode=told["mode"])
 def many(who, count=40):
     for number in range(count):
         text = f"{who} {number}"
-        got = client.call_tool("echo", {"text": text}, timeout=20).text
+        got = client.call_tool("echo", {"text": text}, timeout=30).text
         assert got == text, f"{text!r} became {got!r}"
 
 def server():
-    return int(client.call_tool("whoami", timeout=20).text)
+    return int(client.call_tool("whoami", timeout=30).text)
 """
     done = run(head + script, arguments(mode=mode))
     assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
@@ -338,7 +342,7 @@ client.open()
 stop = threading.Event()
 def busy():
     while not stop.is_set():
-        assert client.call_tool("echo", {"text": "x" * 2000}, timeout=20).text == "x" * 2000
+        assert client.call_tool("echo", {"text": "x" * 2000}, timeout=30).text == "x" * 2000
 
 def child():
     many("child", 3)
@@ -348,7 +352,7 @@ threads = [threading.Thread(target=busy) for _ in range(4)]
 for thread in threads: thread.start()
 codes = [await_children(in_child(child))[0] for _ in range(8)]
 stop.set()
-for thread in threads: thread.join(10)
+for thread in threads: thread.join(30)
 client.close()
 say(json.dumps({"codes": codes}))
 """
