@@ -130,10 +130,9 @@ class FormField:
             return None
         from .schemas import OutputSchema
 
-        schema = OutputSchema(dict(self.schema))
-        fault = schema.check(list(value) if isinstance(value, tuple) else value)
         # A schema that cannot be used is the server's fault, and nothing that a person could mend.
-        return None if fault is None or schema.unusable else fault
+        plain = list(value) if isinstance(value, tuple) else value
+        return OutputSchema(dict(self.schema)).certain_fault(plain)
 
 
 _TYPE_FAULTS = {
@@ -182,16 +181,17 @@ def faults_in(fields: Sequence[FormField], content: Mapping[str, Any]) -> dict[s
 
 def _field(name: str, given: Any, root: Mapping[str, Any], required: bool) -> FormField:
     schema, nullable = _plain(given if isinstance(given, Mapping) else {}, root)
-    kind = schema.get("type")
-    shown = kind if isinstance(kind, str) and kind in KINDS else ""
+    kind, choices = schema.get("type"), _choices(schema)
+    if kind is None and choices and all(isinstance(each.value, str) for each in choices):
+        kind = "string"
     return FormField(
         name=name,
         title=_text(schema, "title") or name,
         description=_text(schema, "description"),
-        type=shown or ("string" if _choices(schema) else ""),
+        type=kind if isinstance(kind, str) and kind in KINDS else "",
         required=required,
         default=schema.get("default"),
-        choices=_choices(schema),
+        choices=choices,
         minimum=_number(schema, "minimum"),
         maximum=_number(schema, "maximum"),
         min_length=_number(schema, "minLength"),

@@ -54,11 +54,6 @@ class OutputSchema:
         self._unusable: Optional[str] = None
         self._simple_names = False
 
-    @property
-    def unusable(self) -> bool:
-        """Whether a check has found that the schema cannot be used."""
-        return self._unusable is not None
-
     def check(self, value: Any, *, expired: Optional[Expired] = None) -> Optional[str]:
         """Say why a value does not match, with a JSON Pointer to the place, or ``None`` if it does.
 
@@ -70,19 +65,29 @@ class OutputSchema:
             expired: Asked now and then while the check runs; when it says ``True``, the check gives
                 up with a reason.
         """
-        budget = _Budget(expired)
         try:
-            # Two threads may both prepare at first. That costs a little time and changes nothing.
-            if self._validator is None and self._unusable is None:
-                self._prepare(budget)
-            if self._unusable is not None:
-                return self._unusable
-            budget.simple_names = self._simple_names
-            return _first_fault(self._validator.evolve(format_checker=budget), value)
+            return self._verdict(value, expired)
         except _NoVerdict as stop:
             return str(stop)
         except RecursionError:
             return "the value or its output schema is nested too deeply to be checked"
+
+    def certain_fault(self, value: Any) -> Optional[str]:
+        """Say why a value does not match, ``None`` if it does or if that cannot be told."""
+        try:
+            return self._verdict(value, None)
+        except (_NoVerdict, RecursionError):
+            return None
+
+    def _verdict(self, value: Any, expired: Optional[Expired]) -> Optional[str]:
+        budget = _Budget(expired)
+        # Two threads may both prepare at first. That costs a little time and changes nothing.
+        if self._validator is None and self._unusable is None:
+            self._prepare(budget)
+        if self._unusable is not None:
+            raise _NoVerdict(self._unusable)
+        budget.simple_names = self._simple_names
+        return _first_fault(self._validator.evolve(format_checker=budget), value)
 
     def _prepare(self, budget: _Budget) -> None:
         try:
