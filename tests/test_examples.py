@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from urllib.request import HTTPCookieProcessor, build_opener
 from auth.oauth_server import OAuthServer
 
 from mcp_sync.cli import demo_server
+from mcp_sync.testing import FakeTool, ToolContext
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
@@ -149,3 +151,22 @@ def test_oauth_web() -> None:
                 assert page.read().decode() == f"Tools for {user}: add, countdown, greet, fail\n"
     assert server.asked["authorize"] == 2
     assert server.asked["register"] == 1
+
+
+def test_task_in_two_processes(tmp_path: Path) -> None:
+    first_has_ended = threading.Event()
+
+    def report(context: ToolContext, month: str) -> str:
+        """Write the report of a month."""
+        context.status("adding up")
+        return f"The report of {month}" if first_has_ended.wait(50) else "Nobody came"
+
+    server, kept = demo_server.build(), tmp_path / "task.json"
+    server.add_tool(FakeTool(report, task=True))
+    with server.serve_http() as endpoint:
+        assert run("task_in_two_processes.py", endpoint.url, "begin", str(kept), "report", "month=June") == (
+            "Begun: report\n"
+        )
+        first_has_ended.set()
+        out = run("task_in_two_processes.py", endpoint.url, "finish", str(kept))
+    assert out.splitlines()[-1] == "Finished: The report of June"

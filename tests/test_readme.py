@@ -54,10 +54,23 @@ def broken() -> dict[str, Any]:
     return {"celsius": "warm"}
 
 
+def report(context: ToolContext, month: str) -> str:
+    """Write the report of a month."""
+    context.status("adding up")
+    return f"The report of {month}"
+
+
+def publish(context: ToolContext) -> str:
+    """Publish it, if somebody agrees."""
+    answer = context.elicit("Publish it?", {"type": "object", "properties": {"sure": {"type": "boolean"}}})
+    return "published" if answer["content"]["sure"] else "kept"
+
+
 def make_server() -> FakeServer:
     celsius = {"type": "object", "properties": {"celsius": {"type": "number"}}}
     served = demo_server.build()
-    for tool in (FakeTool(shout), FakeTool(broken, output_schema=celsius)):
+    tasks = (FakeTool(report, task=True), FakeTool(publish, task=True))
+    for tool in (FakeTool(shout), FakeTool(broken, output_schema=celsius), *tasks):
         served.add_tool(tool)
     served.server_info = {"name": "example", "version": "1.0"}
     return served
