@@ -18,8 +18,8 @@ What is kept is a `Grant`; what is there, without asking anybody, a `Status`. A 
 
 How it is made, from above to below:
 
-- ``_oauth``, ``_machine``, ``_enterprise``, ``_device``: the ways to a grant; ``_bearer``: a token that the
-  user has; ``_sources``: where a token of the user comes from; ``_settings``: what may be set;
+- ``_oauth``, ``_machine``, ``_enterprise``, ``_device``: the ways to a grant; ``_flow``: one in two steps;
+  ``_bearer``: a token that the user has; ``_sources``: where it comes from; ``_settings``: what may be set;
 - ``_hook``: the hook of requests that they share; ``_attempt``: what comes after a refusal; ``_decisions``:
   what to do about it (pure); ``_resending``, ``_proofs``: how a request is sent again;
 - ``_access``: what a request to one server needs, got by one thread (``_turn``) and one process at a time;
@@ -50,10 +50,11 @@ if TYPE_CHECKING:
     from ._device import DeviceCode, DevicePrompt
     from ._enterprise import EnterpriseManaged
     from ._file_store import FileStore
+    from ._flow import Flow
     from ._interaction import Asking, Interaction, LoopbackBrowser
     from ._keyring_store import KeyringStore
     from ._machine import ClientCredentials, WorkloadIdentity
-    from ._oauth import Flow, OAuth
+    from ._oauth import OAuth
     from ._paste_back import PasteBack
     from ._records import Grant, Key, Pending
     from ._sqlite_store import SQLiteStore
@@ -95,7 +96,7 @@ _HOMES = {
     "DevicePrompt": "_device",
     "EnterpriseManaged": "_enterprise",
     "FileStore": "_file_store",
-    "Flow": "_oauth",
+    "Flow": "_flow",
     "Grant": "_records",
     "Interaction": "_interaction",
     "Key": "_records",

@@ -39,7 +39,7 @@ class Attempt:
     belong to the very request that was prepared, and not to a copy.
     """
 
-    __slots__ = ("_access", "_current", "_errand", "_first", "_prepared", "_tried", "_url")
+    __slots__ = ("_access", "_current", "_errand", "_first", "_prepared", "_tried")
 
     def __init__(
         self, access: Access, current: Optional[Current], errand: Errand, request: requests.PreparedRequest
@@ -50,7 +50,6 @@ class Attempt:
         self._errand = errand
         # The request holds this.
         self._prepared = weakref.ref(request)
-        self._url = request.url or ""
         self._tried: list[str] = []
 
     def after(self, response: requests.Response, **options: Any) -> requests.Response:
@@ -82,6 +81,8 @@ class Attempt:
             nonce = nonce_in(response.headers)
             if response.status_code not in (401, 403):
                 self._note_nonce(response, nonce or kept)
+                if self._tried[-1:] == [NONCE]:
+                    self._tried.pop()  # It has served. Where a redirect leads, another may be needed.
                 self._direct_proof(response, sent)
                 return response
             challenge = relevant_challenge(response.headers, self._schemes())
@@ -112,19 +113,11 @@ class Attempt:
             current.present(request, kept)
             if request is self._prepared():
                 self._first = current
-            self._url = request.url or ""
             response = send_again(response, options)
 
     def _decide(self, response: requests.Response, challenge: Optional[Challenge]) -> Decision:
         access, current = self._access, self._current
         request = response.request
-        if (
-            current is not None
-            and current.prover is not None
-            and request.url != self._url
-            and (RESEND not in self._tried)
-        ):
-            return Try(RESEND)  # After a redirect the proof is for another URL.
         kept = access.read()
         return decide(
             Case(

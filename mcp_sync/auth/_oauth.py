@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NoReturn, Optional, Union
 
 from .._arguments import check_instance, check_no_class
@@ -22,8 +21,9 @@ from . import _code_flow
 from ._access import Access
 from ._current import Current
 from ._errand import Errand
+from ._flow import Flow, params_of, read_pending
 from ._hook import TokenAuth
-from ._interaction import Asking, Interaction, LoopbackBrowser, query_of
+from ._interaction import Asking, Interaction, LoopbackBrowser
 from ._login import Login, invalid_registration
 from ._machine import credentials
 from ._reading import read_record
@@ -38,22 +38,6 @@ logger = logging.getLogger("mcp_sync.auth")
 _LOOPBACK = "http://127.0.0.1/callback"
 _NONE_WAITS = "the answer belongs to no login that waits for one: it is too old, or came before"
 _LOOK_SECONDS = 1.0  # how often others are looked for who have logged in meanwhile
-
-
-@dataclass(frozen=True)
-class Flow:
-    """An authorization that has begun, and waits for the user.
-
-    Attributes:
-        url: Where to send the user.
-        state: What their answer will bring back; the store keeps the rest under it, for an hour.
-        pending: All that `OAuth.finish` needs, JSON-safe. The store has it too, so that it need not be kept
-            elsewhere; it holds secrets, and must not get into the hands of the user (a cookie, say).
-    """
-
-    url: str = field(repr=False)
-    state: str = field(repr=False)
-    pending: dict[str, Any] = field(repr=False)
 
 
 class _OthersWere(Exception):
@@ -374,7 +358,7 @@ class OAuth(TokenAuth):
             AuthError: The answer belongs to no login that waits for it. Whatever is raised, the grant that is
                 there, if any, stays.
         """
-        params = _params(callback)
+        params = params_of(callback)
         known = self._waiting(params.get("state", ""), pending)
         access = self._access_named(known.server)
         try:
@@ -398,7 +382,7 @@ class OAuth(TokenAuth):
 
     def _waiting(self, state: str, given: Union[Pending, Mapping[str, Any], None]) -> Pending:
         """Return the login that an answer belongs to, and leave it where it is."""
-        read = None if given is None else _read_pending(given)
+        read = None if given is None else read_pending(given)
         if not state:
             raise AuthError("this is no answer of an authorization server: it has no state")
         waits = self.vault.pending(state)
@@ -448,36 +432,3 @@ def _begin(
         scope=scope,
         now=time.time(),
     )
-
-
-def _read_pending(pending: Union[Pending, Mapping[str, Any]]) -> Pending:
-    if isinstance(pending, Pending):
-        return pending
-    if not isinstance(pending, Mapping):
-        raise UsageError(f"pending must be what Flow.pending was, a mapping, not {type(pending).__name__}")
-    try:
-        return read_record(Pending, pending)
-    except TypeError as error:
-        raise AuthError(f"the pending login is damaged: {error}") from None
-
-
-def _params(callback: Union[str, Mapping[str, Any]]) -> dict[str, str]:
-    """Return the parameters of a callback, whatever it is given as."""
-    if isinstance(callback, str):
-        params = query_of(callback)
-        if params is None:
-            raise AuthError("a parameter of the answer comes twice")
-        return params
-    if not isinstance(callback, Mapping):
-        raise UsageError(
-            "the answer must be the URL of the callback, its query, or its parameters as a mapping, not "
-            f"{type(callback).__name__}"
-        )
-    # Some frameworks have a list of values for each name.
-    values = {
-        name: value[0] if isinstance(value, (list, tuple)) and len(value) == 1 else value
-        for name, value in callback.items()
-    }
-    if not all(isinstance(value, str) for value in values.values()):
-        raise AuthError("a parameter of the answer comes twice, or is no text")
-    return values

@@ -64,7 +64,8 @@ class ProofHeaders(CaseInsensitiveDict):  # type: ignore[type-arg]
         if self._prover is None or _PROOF not in self._store:
             return CaseInsensitiveDict(self.items())
         target, self._next = self._next or self._target, None
-        return ProofHeaders(self.without_proof(), self._prover, self._token, *target, nonce=self._nonce)
+        nonce, self._nonce = self._nonce, None
+        return ProofHeaders(self.without_proof(), self._prover, self._token, *target, nonce=nonce)
 
     def without_proof(self) -> CaseInsensitiveDict[Any]:
         """Return the other headers."""
