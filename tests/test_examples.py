@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -92,6 +93,26 @@ def test_http_headers_and_timeouts() -> None:
     assert [request.headers["x-request-id"] for request in requests if "x-request-id" in request.headers] == [
         "example"
     ]
+
+
+def test_watching() -> None:
+    server = demo_server.build()
+    server.add_resource("demo://note", lambda: "a note")
+
+    def change() -> None:
+        server.wait_for_subscriptions()
+        server.resource_updated("demo://note")
+        server.tools_changed()
+        server.end_subscriptions()
+
+    with server.serve_http() as endpoint:
+        changing = threading.Thread(target=change)
+        changing.start()
+        out = run("watching.py", endpoint.url, "demo://note")
+        changing.join()
+
+    tools = "add, countdown, greet, fail"
+    assert out == f"Watching {tools}\na note\nTools: {tools}\nThe end: graceful\n"
 
 
 def test_many_threads() -> None:

@@ -238,7 +238,7 @@ class Listener:
         self._is_acknowledged = True
         lacking = self._asked.lacking(honoured)
         if lacking and honoured != before:
-            logger.warning("The server does not tell of %s", ", ".join(lacking))
+            logger.warning("The server has not agreed to tell of %s", ", ".join(lacking))
         self._feed.acknowledge(honoured)
         if before is not None:
             self._feed.offer(Resync(), waits)

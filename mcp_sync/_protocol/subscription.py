@@ -104,7 +104,8 @@ class Interest:
             self.tools and _has(capabilities, "tools", "listChanged"),
             self.prompts and _has(capabilities, "prompts", "listChanged"),
             self.resource_list and _has(capabilities, "resources", "listChanged"),
-            self.resources if _has(capabilities, "resources", "subscribe") else (),
+            # Servers on the official Python SDK 1.x deny that they serve subscriptions, and do: they are asked.
+            self.resources if isinstance(capabilities.get("resources"), dict) else (),
         )
 
     def without(self, uris: Iterable[str]) -> Interest:

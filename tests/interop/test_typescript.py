@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mcp_sync import CallCancelled, Client, RemoteError, types
+from mcp_sync import CallCancelled, Client, RemoteError, ResourceUpdated, ToolsChanged, types
 from mcp_sync.transports import Stdio
 
 from . import install
@@ -210,6 +210,17 @@ def test_hears_of_a_changed_resource_it_subscribed_to(harness: Harness) -> None:
     finally:
         assert "Stopped" in text(harness.client.call_tool("toggle-subscriber-updates"))
         harness.client.unsubscribe_resource(uri)
+
+
+def test_listens_for_changed_resources(harness: Harness) -> None:
+    uri = "demo://resource/static/document/features.md"
+    with harness.another_client() as client, client.listen(tools=True, resources=[uri]) as events:
+        assert events.honoured == events.asked
+        assert "Started" in text(client.call_tool("toggle-subscriber-updates"))
+        while (event := events.next(WAIT)) == ToolsChanged():
+            pass  # It registers tools that fit what the client can do.
+        assert event == ResourceUpdated(uri)
+        assert "Stopped" in text(client.call_tool("toggle-subscriber-updates"))
 
 
 def test_lists_and_gets_prompts(harness: Harness) -> None:

@@ -260,7 +260,7 @@ def test_a_server_that_honours_less_is_listened_to_all_the_same(place: Place, ca
         assert events.honoured == Interest(prompts=True)
         server.prompts_changed()
         assert events.next(PATIENCE) == PromptsChanged()
-    assert warnings(caplog) == ["The server does not tell of tools"]
+    assert warnings(caplog) == ["The server has not agreed to tell of tools"]
 
 
 def test_a_resource_that_is_not_honoured_cannot_be_subscribed_to() -> None:
@@ -492,7 +492,7 @@ def test_a_resource_that_the_server_refuses_is_not_honoured(caplog: Any) -> None
         events.close()
         uris = [each["params"]["uri"] for each in target.now.received("resources/unsubscribe")]
         assert uris == ["demo://b"]
-    assert warnings(caplog) == ["The server does not tell of 1 of 2 resources"]
+    assert warnings(caplog) == ["The server has not agreed to tell of 1 of 2 resources"]
 
 
 def test_a_session_that_ends_for_good_fails_the_subscription() -> None:

@@ -188,7 +188,7 @@ def test_the_end_by_the_server_ends_the_loop_after_what_came_before(place: Place
 
 @everywhere
 def test_what_the_server_lacks_is_not_honoured_and_warned_of(place: Place, caplog: Any) -> None:
-    server = FakeServer(capabilities={"tools": {"listChanged": True}, "resources": {}})
+    server = FakeServer(capabilities={"tools": {"listChanged": True}})
     wanted: Any = {"tools": True, "prompts": True, "resources": [URI, "demo://b"]}
     with place.client(server) as client, client.listen(**wanted) as events:
         assert events.honoured == Interest(tools=True)
@@ -196,7 +196,7 @@ def test_what_the_server_lacks_is_not_honoured_and_warned_of(place: Place, caplo
         server.tools_changed()
         assert events.next(PATIENCE) == ToolsChanged()
     warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert warnings == ["The server does not tell of prompts, 2 of 2 resources"]
+    assert warnings == ["The server has not agreed to tell of prompts, 2 of 2 resources"]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from typing import Any
 
@@ -137,6 +138,20 @@ async def hang(key: str, ctx: Context) -> str:
 async def was_cancelled(key: str) -> str:
     """Say whether the call of `hang` with this key was cancelled."""
     return "yes" if await cancellations.wait(key) else "no"
+
+
+@server.tool(output_schema=None)
+async def relist(ctx: Context) -> str:
+    """Tell that the lists of tools and prompts have changed."""
+    await ctx.session.send_tool_list_changed()
+    await ctx.session.send_prompt_list_changed()
+    return "told"
+
+
+@server.tool(output_schema=None)
+async def crash() -> str:
+    """End the server as a fault would."""
+    os._exit(9)
 
 
 @server.resource("note://hello", mime_type="text/plain")

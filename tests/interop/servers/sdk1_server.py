@@ -5,6 +5,8 @@ With `http` there are also the older SSE at `/sse` and WebSocket at `/ws`.
 
 from __future__ import annotations
 
+import os
+
 from common import BLOB, NAMES, PNG, Cancellations, run
 from mcp.server.fastmcp import Context, FastMCP, Image
 from mcp.server.fastmcp.exceptions import ToolError
@@ -111,6 +113,28 @@ async def touch(uri: str, ctx: Context) -> str:
     """Tell the subscribers that a resource has changed."""
     await ctx.session.send_resource_updated(AnyUrl(uri))
     return "touched"
+
+
+@server.tool(structured_output=False)
+async def relist(ctx: Context) -> str:
+    """Tell that the lists of tools and prompts have changed."""
+    await ctx.session.send_tool_list_changed()
+    await ctx.session.send_prompt_list_changed()
+    return "told"
+
+
+@server.tool(structured_output=False)
+async def crash() -> str:
+    """End the server as a fault would."""
+    os._exit(9)
+
+
+@server.tool(structured_output=False)
+async def flood(uri: str, count: int, ctx: Context) -> str:
+    """Tell again and again that a resource has changed."""
+    for _ in range(count):
+        await ctx.session.send_resource_updated(AnyUrl(uri))
+    return "told"
 
 
 @server.resource("note://hello", mime_type="text/plain")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 from common import BLOB, NAMES, PNG, Cancellations, run
@@ -129,6 +130,28 @@ Region = Annotated[str, Field(json_schema_extra={"x-mcp-header": "Region"})]
 def mirrored(region: Region, ctx: Context) -> str:
     """Return the header in which the client must have mirrored the argument."""
     return (ctx.headers or {}).get("mcp-param-region", "no header")
+
+
+@server.tool(structured_output=False)
+async def relist(ctx: Context) -> str:
+    """Tell that the lists of tools and prompts have changed."""
+    await ctx.notify_tools_changed()
+    await ctx.notify_prompts_changed()
+    return "told"
+
+
+@server.tool(structured_output=False)
+async def crash() -> str:
+    """End the server as a fault would."""
+    os._exit(9)
+
+
+@server.tool(structured_output=False)
+async def flood(uri: str, count: int, ctx: Context) -> str:
+    """Tell again and again that a resource has changed."""
+    for _ in range(count):
+        await ctx.notify_resource_updated(uri)
+    return "told"
 
 
 @server.resource("note://hello", mime_type="text/plain")
