@@ -124,7 +124,7 @@ class FolderLocks:
             ConnectionLost: The errand was given up.
         """
         errand = errand_here()
-        deadline = errand.within(patience)
+        deadline = Deadline(patience)
         try:
             with ExitStack() as turn:
                 # Whoever has written and at once writes again has to join those who wait for their turn: the

@@ -83,10 +83,6 @@ class Vault:
         """Keep what discovery found; the latest finding wins."""
         self._replace(self._server_key(server), found.to_json())
 
-    def forget_found(self, server: str) -> None:
-        """Have discovery look anew."""
-        self._replace(self._server_key(server), None)
-
     def _server_key(self, server: str) -> Key:
         return Key("server", self._pinned, server_name(server), self._principal, self._application)
 

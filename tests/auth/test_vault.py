@@ -126,8 +126,6 @@ def test_the_latest_finding_and_registration_win(vault):
     vault.keep_found(SERVER, FOUND)
     vault.keep_found(SERVER, replace(FOUND, scopes_supported=None))
     assert vault.found(SERVER).scopes_supported is None
-    vault.forget_found(SERVER)
-    assert vault.found(SERVER) is None
     vault.keep_client(CLIENT)
     vault.keep_client(replace(CLIENT, client_id="c2"))
     assert vault.client(ISSUER).client_id == "c2"
