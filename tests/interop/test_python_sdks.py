@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import threading
 import uuid
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 import mcp_sync
 from mcp_sync import (
+    AnswerInvalid,
     CallCancelled,
     CallTimeout,
     Client,
@@ -19,6 +21,7 @@ from mcp_sync import (
     ToolFailed,
     types,
 )
+from mcp_sync.elicitation import accept, validate_answer
 
 from .harness import HANDSHAKE, MODERN, ROOT, WAIT, Background, Endpoint, Harness, is_refused, running_call
 
@@ -298,14 +301,41 @@ def test_mirrors_an_argument_into_its_header(harness: Harness, region: str) -> N
 
 @among("sdk2", "fastmcp4", modern=True)
 @pytest.mark.needs("resume")
-def test_pauses_a_call_for_input_and_resumes_it_elsewhere(harness: Harness) -> None:
+def test_pauses_a_call_for_input_and_resumes_it(harness: Harness) -> None:
+    with harness.another_client() as client:
+        with pytest.raises(InputRequired) as caught:
+            client.call_tool("ask_user", on_input="raise")
+        (key,) = caught.value.requests
+        with pytest.raises(AnswerInvalid) as refused:
+            client.resume(caught.value.to_json(), {key: accept({"name": "Bob", "age": "seven"})})
+        assert list(refused.value.faults) == ["age"]
+        answer = accept(validate_answer(caught.value.requests[key], {"name": "Bob", "age": "7"}))
+        assert text(client.resume(caught.value.to_json(), {key: answer})) == "accept Bob 7"
+
+
+# Over stdio each server process seals the state with a key of its own.
+@among("sdk2", "fastmcp4", transport="http", modern=True)
+@pytest.mark.needs("resume")
+@pytest.mark.parametrize("action", ["accept", "decline", "cancel"])
+def test_pauses_a_call_for_input_and_resumes_it_elsewhere(harness: Harness, action: str) -> None:
     with harness.another_client() as first, pytest.raises(InputRequired) as caught:
         first.call_tool("ask_user", on_input="raise")
-    envelope = caught.value.to_json()
+    envelope = json.dumps(caught.value.to_json(key="secret"))
     (key,) = caught.value.requests
-    answer = types.ElicitResult(action="accept", content={"name": "Bob", "age": 7})
+    answer = {"action": action, "content": {"name": "Bob"}}
     with harness.another_client() as second:
-        assert text(second.resume(envelope, {key: answer})) == "accept Bob 7"
+        said = text(second.resume(envelope, {key: answer}, key="secret"))
+    assert said == ("accept Bob 30" if action == "accept" else action)
+
+
+@among("sdk2", modern=True)
+@pytest.mark.needs("resume")
+def test_a_pause_may_be_for_a_model_or_for_roots(harness: Harness) -> None:
+    with pytest.raises(InputRequired) as caught:
+        harness.client.call_tool("ask_roots", on_input="raise")
+    (key,) = caught.value.requests
+    answer = types.ListRootsResult(roots=[types.Root(uri="file:///elsewhere")])
+    assert text(harness.client.resume(caught.value, {key: answer})) == "file:///elsewhere"
 
 
 @among("sdk1")
