@@ -89,7 +89,7 @@ class ToolVerbs(Calls):
             on_input: What happens when the server asks for input (2026-07-28): ``"answer"`` has the
                 callbacks answer; ``"raise"`` raises `InputRequired`, with which `resume` goes on later and
                 elsewhere. It declares elicitation, forms and URLs, for this call by itself, and runs no
-                callback. (Not for what a task asks: see `start_task`.)
+                callback.
             resumption_token: Do not call, but take up an earlier call of this tool where its response broke,
                 perhaps that of another process: the last token that it was given. Needs its session
                 (``session_id=``) and a server that keeps its events (Streamable HTTP up to 2025-11-25;

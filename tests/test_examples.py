@@ -130,6 +130,17 @@ def test_answering_the_server() -> None:
     )
 
 
+def test_waiting_for_input(tmp_path: Path) -> None:
+    path = str(tmp_path / "waiting.json")
+    script = "waiting_for_input.py"
+    with demo_server.build().serve_http() as endpoint:
+        asked = run("waiting_for_input.py", "ask", endpoint.url, path)
+        assert asked == "The server asks: What is your name?\n  name: Your name (string, needed)\n"
+        assert run(script, "answer", endpoint.url, path) == "name: an answer is needed\n"
+        assert "the key is another one" in run(script, "answer", endpoint.url, path, "name=Ada", WAITING_KEY="x")
+        assert run(script, "answer", endpoint.url, path, "name=Ada") == "Hello, Ada!\n"
+
+
 def test_cancelling() -> None:
     expected = "step 1\nstep 2\ncancelled: two steps are enough\n"
     assert run("cancelling.py").startswith(expected)
