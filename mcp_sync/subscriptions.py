@@ -12,6 +12,7 @@ import logging
 import threading
 import weakref
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
@@ -190,9 +191,12 @@ def listen(
         subscription.close()
         raise
     if on_event is not None:
-        # Nobody else has to keep it.
-        alive = [each for each in session._subscriptions if each.ended is None]
-        session._subscriptions = [*alive, subscription]
+        # Nobody else has to keep it. Single operations only, so the list needs no lock.
+        session._subscriptions.append(subscription)
+        for each in list(session._subscriptions):
+            if each.ended is not None:
+                with suppress(ValueError):
+                    session._subscriptions.remove(each)
     return subscription
 
 

@@ -40,9 +40,9 @@ class CancelToken:
         if reason is not None and not isinstance(reason, str):
             raise UsageError(f"the reason must be a str, not {type(reason).__name__}")
         with self._lock:
-            if self.cancelled:
-                return
-            self.cancelled, self.reason = True, reason
+            if not self.cancelled:
+                self.cancelled, self.reason = True, reason
+            # Also the second time: a signal handler may have interrupted the first.
             calls = list(self._calls)
         for call in calls:
             call.fail(self.error(call.method, call.request_sent))

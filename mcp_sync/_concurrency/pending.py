@@ -75,22 +75,22 @@ class PendingCall:
         return self._finish(None, error)
 
     def _finish(self, reply: Optional[dict[str, Any]], error: Optional[BaseException]) -> bool:
-        if self._outcomes:
-            return False
-        outcome = (reply, error)
-        try:
-            self._outcomes.append(outcome)
-        finally:
-            # Whatever a signal handler raises meanwhile, nobody may wait for ever.
-            won = bool(self._outcomes) and self._outcomes[0] is outcome
-            if won:
-                self._latch.release()
-        if not won:
-            return False
-        abort = self._abort
-        if abort is not None and error is not None:
-            abort()
-        return True
+        won = False
+        if not self._outcomes:
+            outcome = (reply, error)
+            try:
+                self._outcomes.append(outcome)
+            finally:
+                # Whatever a signal handler raises meanwhile, nobody may wait for ever.
+                won = bool(self._outcomes) and self._outcomes[0] is outcome
+                if won:
+                    self._latch.release()
+        if error is not None and self._outcomes[0][1] is not None:
+            # Also the second time: a signal handler may have interrupted the first.
+            abort = self._abort
+            if abort is not None:
+                abort()
+        return won
 
     def attach(self, abort: Callable[[], None]) -> bool:
         """Set how a thread that reads for this call is woken; return ``False`` if it is too late.

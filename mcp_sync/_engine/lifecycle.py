@@ -290,6 +290,8 @@ class Lifecycle:
             connection = self._connection
             changed = anew or before != self.plan.listening
             if changed and connection is not None and connection.error is None:
+                if not self.plan.listening:
+                    connection.watchers.forget_stream()
                 connection.channel.configure(connection.era.wire(self.plan.listening))
 
     def accompany(self, companion: Companion) -> None:

@@ -95,9 +95,11 @@ class Listener:
         engine.accompany(self)
         try:
             self.threads.append(spawn(self._settings.name, "listen", copy_context().run, self._run))
-        except RuntimeError as error:
+        except BaseException as error:
             engine.part(self)
-            raise ConnectFailed(f"no thread could be started: {error}") from error
+            if isinstance(error, RuntimeError):
+                raise ConnectFailed(f"no thread could be started: {error}") from error
+            raise
 
     def stop(self) -> None:
         """Have the thread end, and tell the server. From any thread; does not block."""
@@ -144,7 +146,7 @@ class Listener:
         left = [uri for uri in self._held if self._subscriptions.discard(uri, self)]
         if engine is None:
             return
-        if not engine.closed:
+        if not (engine.closed or engine.is_lost):
             self._unsubscribe(engine, left)
         engine.part(self)
 

@@ -39,6 +39,10 @@ class Watchers:
         with self._lock:
             self._all = tuple(each for each in self._all if each is not watcher)
 
+    def forget_stream(self) -> None:
+        """Note that the stream is closed on this side, because nobody listens any more."""
+        self._stands = False
+
     def stands(self, gap: bool) -> None:
         """Tell all; see `Watcher`."""
         self._stands = True

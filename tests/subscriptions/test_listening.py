@@ -254,6 +254,16 @@ def test_ten_thousand_events_come_in_order_and_none_is_lost(place: Place) -> Non
 
 
 @everywhere
+def test_one_after_the_other_misses_nothing(place: Place) -> None:
+    server = make_server()
+    with place.client(server) as client:
+        for _ in range(5):
+            with client.listen(tools=True) as events:
+                server.tools_changed()
+                assert events.next(PATIENCE) == ToolsChanged()
+
+
+@everywhere
 def test_several_subscriptions_share_a_client(place: Place) -> None:
     server = make_server()
     with place.client(server) as client:

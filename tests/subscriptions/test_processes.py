@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from concurrency.striking import strike_at
 from engine.background import Background, wait_until
 
 from mcp_sync import Client, Forked, ToolsChanged
@@ -86,6 +89,30 @@ def test_a_signal_interrupts_the_loop_and_the_next_event_still_comes() -> None:
         striker.join()
         server.tools_changed()
         assert next(events) == ToolsChanged()
+
+
+# A connection that is dropped between two steps is closed by the garbage collector, which warns of it.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="signals are looked for at more points, unsafe ones")
+@pytest.mark.parametrize("place", [MODERN[0], MODERN[1], LEGACY[0]], ids=str)
+def test_a_handler_that_raises_at_any_point_leaves_no_subscription_behind(place: Place) -> None:
+    server = make_server()
+
+    def watch() -> Any:
+        with client.listen(tools=True) as events:
+            server.tools_changed()
+            return events.next(PATIENCE)
+
+    with place.client(server) as client:
+        number = 1
+        while strike_at(number, watch):
+            gc.collect()
+            wait_until(lambda: not any(thread.name.endswith("-listen") for thread in threading.enumerate()))
+            server.wait_for_subscriptions(0)
+            assert Background(watch).result() == watch() == ToolsChanged(), number
+            number += 13
+    assert number > 50
 
 
 @pytest.mark.usefixtures("alarm")

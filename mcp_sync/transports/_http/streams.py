@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from contextlib import closing
-from typing import TYPE_CHECKING, Optional
+from typing import Optional
 
 from ..._concurrency.deadline import Deadline
 from ..._concurrency.pending import PendingCall
@@ -19,9 +19,7 @@ from .endpoint import Endpoint
 from .errors import FOREIGN, root_of, timed_out, translated
 from .exchange import Exchange
 from .reply import Ended, Reply, media_type
-
-if TYPE_CHECKING:
-    from .channel import ResponseReader
+from .responses import ResponseReader
 
 logger = logging.getLogger("mcp_sync.transports.http")
 
@@ -109,6 +107,7 @@ def unanswered(method: str, peer: str, ended: Ended) -> ConnectionLost:
     """Say that a stream ended too early, and what it held instead of the answer."""
     text = f"{method}: the stream of {peer} ended without the answer"
     text += f"; it held {ended.junk.decode('utf-8', 'replace')!r}" if ended.junk else ""
+    text += f"; it held an answer with the id {ended.stray}" if ended.stray else ""
     text += f"; {ended.fault}" if isinstance(ended.fault, MCPError) else ""
     return ConnectionLost(text, request_sent=True)
 
@@ -215,7 +214,8 @@ class GetStream:
                 # A server that has no such stream may say 404, too.
                 in_session = self._endpoint.in_session if self.has_stood else None
                 self._reader.reject(reply, exchange, "GET", in_session)
-            self._inbound.stream_stands(self.has_stood and not self._last_id)
+            if not self._stopped.is_set():
+                self._inbound.stream_stands(self.has_stood and not self._last_id)
             self.has_stood = True
             ended = self._reader.events(reply, exchange, None)
         assert ended is not None
