@@ -108,7 +108,7 @@ def _digest(envelope: Mapping[str, Any], key: Key) -> str:
     body = text.encode()
     if key is None:
         return hashlib.sha256(_PURPOSE + body).hexdigest()
-    secret = key.encode() if isinstance(key, str) else key
+    secret = key.encode("utf-8", "surrogatepass") if isinstance(key, str) else key
     if not isinstance(secret, bytes) or not secret:
         raise UsageError("key must be a secret of your application, as str or bytes, and not empty")
     return hmac.new(secret, _PURPOSE + body, hashlib.sha256).hexdigest()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import io
 import os
 import sys
+import threading
 
 import pytest
 
-from mcp_sync import AnswerInvalid, Client, InMemory, UnsafeURL, UsageError, types
+from mcp_sync import AnswerInvalid, Client, InMemory, UnsafeURL, UsageError, _terminal, types
 from mcp_sync.elicitation import (
     Choice,
     FormField,
@@ -472,3 +473,10 @@ def test_a_question_ends_when_the_client_is_closed(monkeypatch):
             assert terminal_prompt(context, params).action == "cancel"
     finally:
         os.close(ours)
+
+
+def test_a_forked_child_may_ask_although_its_parent_was_asking(monkeypatch):
+    monkeypatch.setattr(_terminal.PROMPT, "_turn", threading.Lock())
+    _terminal.PROMPT._turn.acquire()
+    _terminal.PROMPT.after_fork_in_child()
+    assert answered(monkeypatch, ask_page, Keyboard("y\n"))[0] == "accept"

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -137,8 +136,9 @@ def test_waiting_for_input(tmp_path: Path) -> None:
         asked = run("waiting_for_input.py", "ask", endpoint.url, path)
         assert asked == "The server asks: What is your name?\n  name: Your name (string, needed)\n"
         assert run(script, "answer", endpoint.url, path) == "name: an answer is needed\n"
-        assert "the key is another one" in run(script, "answer", endpoint.url, path, "name=Ada", WAITING_KEY="x")
-        assert run(script, "answer", endpoint.url, path, "name=Ada") == "Hello, Ada!\n"
+        answer = ("answer", endpoint.url, path, "name=Ada")
+        assert "the key is another one" in run(script, *answer, WAITING_KEY="x")
+        assert run(script, *answer) == "Hello, Ada!\n"
 
 
 def test_cancelling() -> None:
