@@ -6,8 +6,9 @@ follows such a task to its end by itself; ``start_task`` gives a `TaskHandle` fo
 up again.
 
 Both ask the server from time to time how the task is getting on: as often as it wishes, but at least every
-minute, and at most ten times a second. A server that tells of changes by itself, over a connection that is
-open anyway, is asked at once then; no connection is opened for that.
+minute, and at most ten times a second. Where a server tells of a change by itself, over a connection that is
+open anyway, it is asked at once (up to 2025-11-25: on a pipe, on a WebSocket, on the stream that callbacks
+need). `listening` has servers of all revisions tell, at the price of a thread and a connection.
 
 Names load when they are used: each client offers tasks, and few calls become one.
 """
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from ._errors import InvalidHandle, TaskGone
     from ._extension import Tasks
     from ._handle import TaskHandle
+    from ._listening import listening
     from ._many import as_completed, wait_all
     from ._notification import TaskNotification
     from ._state import TaskState
@@ -33,6 +35,7 @@ __all__ = [
     "TaskState",
     "Tasks",
     "as_completed",
+    "listening",
     "wait_all",
 ]
 
@@ -44,6 +47,7 @@ _HOMES = {
     "TaskState": "_state",
     "Tasks": "_extension",
     "as_completed": "_many",
+    "listening": "_listening",
     "wait_all": "_many",
 }
 
