@@ -19,6 +19,7 @@ from mcp_sync import (
     InputRequired,
     RemoteError,
     ToolFailed,
+    UrlElicitationRequired,
     types,
 )
 from mcp_sync.elicitation import accept, validate_answer
@@ -336,6 +337,29 @@ def test_a_pause_may_be_for_a_model_or_for_roots(harness: Harness) -> None:
     (key,) = caught.value.requests
     answer = types.ListRootsResult(roots=[types.Root(uri="file:///elsewhere")])
     assert text(harness.client.resume(caught.value, {key: answer})) == "file:///elsewhere"
+
+
+@among("sdk1")
+def test_visits_a_page_first_and_makes_the_call_again(harness: Harness) -> None:
+    key = uuid.uuid4().hex
+    asked = []
+
+    def consent(context: Any, params: Any) -> types.ElicitResult:
+        asked.append((params.url, params.elicitation_id))
+        assert text(context.session.call_tool("visit", {"key": key})) == "thank you"
+        return accept()
+
+    with harness.another_client(elicitation_callback=consent) as client:
+        assert text(client.call_tool("pay", {"key": key})) == f"paid {key}"
+    assert asked == [(f"https://pay.example/{key}", key)]
+
+
+@among("sdk1")
+def test_without_anybody_to_ask_a_page_to_visit_is_an_error(harness: Harness) -> None:
+    with harness.another_client() as client, pytest.raises(UrlElicitationRequired) as caught:
+        client.call_tool("pay", {"key": "never"})
+    (page,) = caught.value.elicitations
+    assert (page.url, page.message) == ("https://pay.example/never", "Please pay")
 
 
 @among("sdk1")

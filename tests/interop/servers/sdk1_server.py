@@ -11,7 +11,8 @@ from common import BLOB, NAMES, PNG, Cancellations, run
 from mcp.server.fastmcp import Context, FastMCP, Image
 from mcp.server.fastmcp.exceptions import ToolError
 from mcp.server.websocket import websocket_server
-from mcp.types import Completion, SamplingMessage, TextContent
+from mcp.shared.exceptions import UrlElicitationRequiredError
+from mcp.types import Completion, ElicitRequestURLParams, SamplingMessage, TextContent
 from pydantic import AnyUrl, BaseModel
 from starlette.routing import Mount, WebSocketRoute
 from starlette.websockets import WebSocket
@@ -121,6 +122,29 @@ async def relist(ctx: Context) -> str:
     await ctx.session.send_tool_list_changed()
     await ctx.session.send_prompt_list_changed()
     return "told"
+
+
+visited: set[str] = set()
+
+
+@server.tool(structured_output=False)
+async def pay(key: str) -> str:
+    """Refuse until the user has visited a page."""
+    if key not in visited:
+        page = ElicitRequestURLParams(
+            mode="url", message="Please pay", url=f"https://pay.example/{key}", elicitationId=key
+        )
+        raise UrlElicitationRequiredError([page])
+    return f"paid {key}"
+
+
+@server.tool(structured_output=False)
+async def visit(key: str, ctx: Context) -> str:
+    """Stand in for the page: note the visit, and say that it is over."""
+    visited.add(key)
+    # On the stream of this very request: that one certainly stands.
+    await ctx.session.send_elicit_complete(key, ctx.request_id)
+    return "thank you"
 
 
 @server.tool(structured_output=False)
