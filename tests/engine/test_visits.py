@@ -190,9 +190,16 @@ def files(context: ToolContext) -> str:
 def test_with_a_server_over_http_and_in_memory():
     server = FakeServer(tools=[files], versions="2025-11-25")
 
+    @server.add_tool
+    def connect(context: ToolContext) -> str:
+        """Stand in for the page; the word of it comes on the stream of this very call."""
+        server.completed_elicitations.add("connect-1")
+        context.notify(COMPLETE, {"elicitationId": "connect-1"})
+        return "connected"
+
     def visit(context, params):
         assert params.url == "https://example.com/connect"
-        server.complete_elicitation("connect-1")
+        assert context.session.call_tool("connect").text == "connected"
         return types.ElicitResult.accept()
 
     with server.serve_http() as endpoint:
