@@ -474,7 +474,7 @@ class Connection:
         if isinstance(error, SessionExpired):
             self.retire(error)
         else:
-            self.watchers.over(error)
+            self.watchers.falls(error)
 
     @property
     def retiring(self) -> bool:

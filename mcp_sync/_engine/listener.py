@@ -76,7 +76,7 @@ class Listener:
         self._is_early = False
         # On revisions with a handshake.
         self._follows = False
-        self._stands = False
+        self._stands = self._has_stood = False
         self._over: Optional[MCPError] = None
         self._last: Optional[weakref.ref[Connection]] = None
         self._held: tuple[str, ...] = ()
@@ -324,18 +324,24 @@ class Listener:
 
     def stands(self, gap: bool) -> None:
         """See `Watcher.stands`."""
-        self._stands = True
+        self._stands = self._has_stood = True
         if gap and self._is_acknowledged:
             self._feed.offer(Resync(), waits=False)
         self._changed.ring()
 
+    def falls(self, error: MCPError) -> None:
+        """See `Watcher.falls`."""
+        is_refusal = isinstance(error, HTTPStatusError) and ends_resumption(error.status)
+        if self._has_stood and not is_refusal:
+            self.over(error)
+            return
+        logger.warning("The server has no stream of its own, so changes are heard of only during calls")
+        self._stands = True
+        self._changed.ring()
+
     def over(self, error: MCPError) -> None:
         """See `Watcher.over`."""
-        if isinstance(error, HTTPStatusError) and ends_resumption(error.status):
-            logger.warning("The server has no stream of its own, so changes are heard of only during calls")
-            self._stands = True
-        else:
-            self._over = error
+        self._over = error
         self._changed.ring()
 
 

@@ -14,8 +14,11 @@ class Watcher(Protocol):
     def stands(self, gap: bool) -> None:
         """The server's own stream stands; ``gap``: again, and what came meanwhile may be lost."""
 
+    def falls(self, error: MCPError) -> None:
+        """There is no such stream, or none any more; the connection is fine."""
+
     def over(self, error: MCPError) -> None:
-        """The stream, or the whole connection, is of no use any more."""
+        """The connection is of no use any more."""
 
 
 class Watchers:
@@ -49,8 +52,13 @@ class Watchers:
         for watcher in self._all:
             watcher.stands(gap)
 
-    def over(self, error: MCPError) -> None:
+    def falls(self, error: MCPError) -> None:
         """Tell all; see `Watcher`."""
         self._stands = False
+        for watcher in self._all:
+            watcher.falls(error)
+
+    def over(self, error: MCPError) -> None:
+        """Tell all; see `Watcher`."""
         for watcher in self._all:
             watcher.over(error)

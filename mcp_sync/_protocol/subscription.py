@@ -104,7 +104,7 @@ class Interest:
             self.tools and _has(capabilities, "tools", "listChanged"),
             self.prompts and _has(capabilities, "prompts", "listChanged"),
             self.resource_list and _has(capabilities, "resources", "listChanged"),
-            # Servers on the official Python SDK 1.x deny that they serve subscriptions, and do: they are asked.
+            # Servers on the official Python SDK 1.x say that they serve none, and do: so all are asked.
             self.resources if isinstance(capabilities.get("resources"), dict) else (),
         )
 

@@ -442,6 +442,42 @@ def test_a_stream_of_the_session_that_was_taken_up_where_it_broke_has_no_gap() -
         assert events.next(0.0) is None
 
 
+@pytest.mark.parametrize("status", [401, 404, 405, 500, 501])
+def test_a_stream_that_never_stood_is_gone_without(status: int, caplog: Any) -> None:
+    server = make_server()
+
+    def refuse(request: Any) -> Any:
+        return HTTPReply(status) if request.method == "GET" else None
+
+    with server.serve_http(intercept=refuse) as endpoint:
+        client = Client(endpoint.url, mode="legacy", retry=SOON)
+        with client, client.listen(tools=True, resources=[URI]) as events:
+            assert events.honoured == Interest(tools=True, resources=(URI,))
+            assert events.next(0.0) is None
+            assert events.ended is None
+    assert any("no stream of its own" in text for text in warnings(caplog))
+
+
+def test_a_stream_that_had_stood_is_tried_again_until_it_stands() -> None:
+    server = make_server()
+    replies = [HTTPReply(503), HTTPReply(500), HTTPReply(503)]
+
+    def refuse(request: Any) -> Any:
+        return replies.pop() if request.method == "GET" and is_down.is_set() and replies else None
+
+    is_down = threading.Event()
+    with server.serve_http(intercept=refuse) as endpoint:
+        client = Client(endpoint.url, mode="legacy", retry=SOON)
+        with client, client.listen(tools=True) as events:
+            is_down.set()
+            endpoint.drop_connections()
+            assert events.next(PATIENCE) == Resync()
+            assert not replies
+            server.tools_changed()
+            assert events.next(PATIENCE) == ToolsChanged()
+            assert len(endpoint.sessions) == 1
+
+
 def test_a_server_without_a_stream_of_its_own_is_heard_during_calls(caplog: Any) -> None:
     server = make_server()
     with (

@@ -25,7 +25,7 @@ from http_server import (
 )
 
 from mcp_sync._concurrency.deadline import Deadline
-from mcp_sync.errors import CallCancelled, CallTimeout, ConnectionLost, HTTPStatusError
+from mcp_sync.errors import CallCancelled, CallTimeout, ConnectionLost, HTTPStatusError, SessionExpired
 from mcp_sync.options import Limits, Retry, Timeouts
 from mcp_sync.transports import StreamableHTTP
 from mcp_sync.transports._base import Settings
@@ -180,6 +180,45 @@ def test_a_get_stream_that_does_not_stay_is_given_up(how: str, caplog: Any) -> N
         assert isinstance(client.inbound.reports[0], ConnectionLost)
         assert len(gets(client)) == (0 if how == "refused" else 3)
         assert [record.levelname for record in caplog.records] == ["INFO"]
+
+
+def test_the_engine_hears_what_becomes_of_the_get_stream(session: Any) -> None:
+    def script(turn: Turn) -> None:
+        if turn.number in (0, 1):
+            turn.stream(b": hi\n\n")
+            turn.end()
+        elif turn.number == 2:
+            turn.reply(405)
+        elif turn.number == 3:
+            turn.stream(event(NOTE, b"id: 7\n"))
+            turn.end()
+        else:
+            turn.stream(event(NOTE))
+            turn.wait_for_close()
+
+    client = session(script, wire=LISTENING)
+    inbound = client.inbound
+    inbound.wait_until(lambda: bool(inbound.streams_lost))
+    assert inbound.gaps == [False, True]
+    assert isinstance(inbound.streams_lost[0], HTTPStatusError)
+    # To ask for it once more is to try it once more.
+    client.channel.configure(LISTENING)
+    inbound.wait_until(lambda: len(inbound.gaps) == 4)
+    # What comes between two streams is brought by the second, where events have ids.
+    assert inbound.gaps[2:] == [True, False]
+
+
+def test_a_session_that_is_unknown_to_the_get_stream_has_expired_if_that_had_stood(session: Any) -> None:
+    def script(turn: Turn) -> None:
+        if turn.number == 0:
+            turn.stream(b": hi\n\n")
+            turn.end()
+        else:
+            turn.reply(404)
+
+    client = session(script, wire=LISTENING, session_id="s")
+    client.inbound.wait_until(lambda: bool(client.inbound.streams_lost))
+    assert isinstance(client.inbound.streams_lost[0], SessionExpired)
 
 
 def test_the_get_stream_ends_when_nobody_listens_any_more(session: Any) -> None:
