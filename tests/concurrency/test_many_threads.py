@@ -102,7 +102,10 @@ def test_every_thread_gets_its_own_answers_on_a_shared_stream(scripts, tiny_swit
         cancelled = [
             message["params"]["requestId"] for message in target.now.received("notifications/cancelled")
         ]
-        assert len(cancelled) == len(set(cancelled)) == THREADS * CALLS // 10
+        # On a busy machine the time of some is over before they are sent.
+        calls = target.now.received("tools/call")
+        late = [each["id"] for each in calls if "late" in each["params"]["arguments"]]
+        assert sorted(cancelled) == sorted(late)
     shuffling.end()
 
 
