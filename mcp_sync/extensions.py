@@ -87,7 +87,7 @@ class Interim(Protocol):
         """
 
     def report(self, progress: float, total: Optional[float] = None, message: Optional[str] = None) -> None:
-        """Pass progress on to the ``progress_callback`` of the call, if there is one."""
+        """Pass progress on to the ``progress_callback`` of the call, if there is one. A sign of life."""
 
     def tell(self, method: str, params: Mapping[str, Any]) -> None:
         """Send a request whose answer nobody waits for, although the call may be over: a cancellation.

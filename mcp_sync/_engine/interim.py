@@ -99,6 +99,7 @@ class InterimCall:
 
     def report(self, progress: float, total: Optional[float] = None, message: Optional[str] = None) -> None:
         """See `Interim.report`."""
+        self._deadline.touch()
         take = self._options.progress
         if take is None:
             return

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ._extension import Tasks
     from ._handle import TaskHandle
     from ._listening import listening
+    from ._listing import list_tasks
     from ._many import as_completed, wait_all
     from ._notification import TaskNotification
     from ._state import TaskState
@@ -35,6 +36,7 @@ __all__ = [
     "TaskState",
     "Tasks",
     "as_completed",
+    "list_tasks",
     "listening",
     "wait_all",
 ]
@@ -47,6 +49,7 @@ _HOMES = {
     "TaskState": "_state",
     "Tasks": "_extension",
     "as_completed": "_many",
+    "list_tasks": "_listing",
     "listening": "_listening",
     "wait_all": "_many",
 }

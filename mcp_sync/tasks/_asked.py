@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import Any, Optional
 
+from .._concurrency import fork
 from ..errors import InvalidResult
 
 
@@ -19,9 +20,14 @@ class Asked:
     """
 
     def __init__(self, known: Optional[Mapping[str, str]] = None) -> None:
-        # Guards the table. No I/O, no user code.
-        self._lock = threading.Lock()
+        # Guards the table. No I/O, no user code. Re-entrant: a signal handler may use the same handle.
+        self._lock = threading.RLock()
         self._digests: dict[str, str] = dict(known or {})
+        fork.watch(self)
+
+    def after_fork_in_child(self) -> None:
+        """Replace the lock, which a thread of the parent may have held."""
+        self._lock = threading.RLock()
 
     def fresh(self, task_id: str, requests: Mapping[str, Any]) -> dict[str, Any]:
         """Return those requests that nobody has begun to answer.

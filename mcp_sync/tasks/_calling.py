@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Callable, Optional, cast
 
 from pydantic import ValidationError
@@ -27,6 +28,7 @@ from ..types._lenient import first_problem
 from ._asked import Asked
 from ._extension import CANCEL, Tasks
 from ._following import Following, seed_is_final
+from ._progress import TaskProgress
 from ._state import TaskState, read_state
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ _IN_META = "modelcontextprotocol.io/task"
 _LEAVE_IT_BEHIND = (CallTimeout, CallCancelled, InvalidResult, InputRoundsExceeded)
 
 
-def finish_call(interim: Interim, seed: Mapping[str, Any], *, modern: bool = True) -> dict[str, Any]:
+def finish_call(interim: Interim, seed: Mapping[str, Any]) -> dict[str, Any]:
     """Follow the task that a call has become to its end, and return the result.
 
     A call that ends before its task cancels it.
@@ -46,11 +48,15 @@ def finish_call(interim: Interim, seed: Mapping[str, Any], *, modern: bool = Tru
     Args:
         interim: The call.
         seed: What the server said of the new task.
-        modern: Whether it is one of the extension.
     """
-    way = cast("InterimCall", interim)
     first = read_state(seed)
-    return _finish(following(way, first.id, Asked(), modern), lambda each: _first_state(each, first))
+    each = following(cast("InterimCall", interim), first.id, Asked(), True)
+
+    def begin_with() -> TaskState:
+        # What began a task says nothing of its questions, nor of its end.
+        return first if first.status == "working" or seed_is_final(first) else each.look()
+
+    return _finish(each, begin_with)
 
 
 def resume_call(
@@ -82,22 +88,25 @@ def resume_call(
     if mine.keys() != answers.keys():
         raise UsageError(f"{each.title} does not ask that any more: it is {state.status}")
 
-    def go_on(_: Following) -> TaskState:
+    def go_on() -> TaskState:
         each.send_answers(answers)
         return each.look()
 
-    return as_tool_result(_drained(way, lambda: _finish(each, go_on)))
-
-
-def _drained(way: InterimCall, run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Do for a call that is not the engine's what the engine does for its own."""
     try:
-        return run()
+        with _answered():
+            return as_tool_result(_finish(each, go_on))
+    finally:
+        way.drain()
+
+
+@contextmanager
+def _answered() -> Iterator[None]:
+    """Whatever becomes of the requests in here, that of the call itself was answered."""
+    try:
+        yield
     except (TransportError, CallTimeout, CallCancelled) as error:
         error.request_sent = True
         raise
-    finally:
-        way.drain()
 
 
 def following(way: InterimCall, task_id: str, asked: Asked, modern: bool) -> Following:
@@ -106,21 +115,14 @@ def following(way: InterimCall, task_id: str, asked: Asked, modern: bool) -> Fol
     return Following(way, task_id, name, asked, modern=modern, rounds=way.session._limits.input_rounds)
 
 
-def _finish(each: Following, first: Callable[[Following], TaskState]) -> dict[str, Any]:
+def _finish(each: Following, first: Callable[[], TaskState]) -> dict[str, Any]:
     try:
-        state = each.to_end(first(each))
+        state = each.to_end(first())
     except BaseException as error:
         if each.needs_end or not isinstance(error, MCPError) or isinstance(error, _LEAVE_IT_BEHIND):
             each.way.tell(CANCEL, {"taskId": each.task_id})
         raise
     return each.outcome(state)
-
-
-def _first_state(each: Following, seed: TaskState) -> TaskState:
-    """Return the state to go on from: what began a task says nothing of its questions, nor of its end."""
-    if each.modern and seed.status != "working" and not seed_is_final(seed):
-        return each.look()
-    return seed
 
 
 def call_as_task(
@@ -129,12 +131,19 @@ def call_as_task(
     """Call a tool of a server of 2025-11-25 that can only be called as a task."""
     engine = session._engine
     asking = {**params, "task": {}}
-    result = engine.call_raw(methods.CALL_TOOL, asking, options, deadline)
-    begun = begun_task(result)
-    if begun is not None:
-        way = InterimCall(engine, methods.CALL_TOOL, asking, options, deadline, result)
-        seed = begun
-        result = _drained(way, lambda: finish_call(way, seed, modern=False))
+    way = InterimCall(engine, methods.CALL_TOOL, asking, options, deadline, {})
+    with TaskProgress(way, options, engine.router) as progress:
+        try:
+            result = engine.call_raw(methods.CALL_TOOL, asking, progress.options, deadline)
+            seed = begun_task(result)
+            if seed is not None:
+                first = read_state(seed)
+                each = following(way, first.id, Asked(), False)
+                each.progress = progress
+                with _answered():
+                    result = _finish(each, lambda: first)
+        finally:
+            way.drain()
     return as_tool_result(result)
 
 

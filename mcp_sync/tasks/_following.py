@@ -31,6 +31,7 @@ from ._asked import Asked
 from ._errors import TaskGone
 from ._extension import GET, RESULT, UPDATE
 from ._pace import LEAST, Pace
+from ._progress import TaskProgress
 from ._state import INPUT_REQUIRED, TaskState, raw_requests, read_state
 
 # How often in a row a look at a task may fail by the connection before that is the end.
@@ -54,6 +55,7 @@ class Following:
     Attributes:
         last: The state that was seen last, ``None`` before the first look.
         gone: The error, once the server does not know the task.
+        progress: What takes the progress that the server reports in another way, ``None`` for nothing.
         needs_end: Whether the task has no use any more when the call fails now.
     """
 
@@ -66,6 +68,7 @@ class Following:
         self.modern = modern
         self.last: Optional[TaskState] = None
         self.gone: Optional[TaskGone] = None
+        self.progress: Optional[TaskProgress] = None
         self.needs_end = False
         self._asked = asked
         self._rounds_left = rounds
@@ -157,6 +160,8 @@ class Following:
 
     def report(self, state: TaskState) -> None:
         """Pass the words of a server on as progress: the amount counts them."""
+        if self.progress is not None and self.progress.heard:
+            return
         if state.status_message and state.status_message != self._told:
             self._told = state.status_message
             self._reports += 1

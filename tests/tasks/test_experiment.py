@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from engine.background import Background
-from engine.scripted import DuplexTarget, PostTarget, legacy, refusal, reply_to, text
+from engine.scripted import DuplexTarget, PostTarget, legacy, modern, refusal, reply_to, text
 
 from mcp_sync import CancelToken, Client, types
 from mcp_sync.errors import (
@@ -15,7 +15,7 @@ from mcp_sync.errors import (
     NotSupported,
     RemoteError,
 )
-from mcp_sync.tasks import TaskGone, _following
+from mcp_sync.tasks import TaskGone, _following, list_tasks
 
 from .scripts import ELICIT, experiment, state, tool
 
@@ -259,3 +259,74 @@ def test_cancelling_a_task_that_has_ended_is_no_error(kind):
     refused = lambda request: refusal(-32602, "completed already")  # noqa: E731
     with Client(kind(serving(state("completed"), tasks_cancel=refused)), mode="legacy") as client:
         client.task("t1").cancel()
+
+
+def test_the_tasks_of_the_server_can_be_listed(kind):
+    pages = iter(
+        [{"tasks": [state("working")], "nextCursor": "2"}, {"tasks": [state("completed", taskId="t2")]}]
+    )
+    target = kind(serving(state("completed"), tasks_list=lambda request: next(pages)))
+    with Client(target, mode="legacy") as client:
+        first, second = list_tasks(client)
+        assert (first.id, second.id) == ("t1", "t2")
+        assert first.result().text == "done"
+        before = len(target.now.received("tasks/get"))
+        assert second.status().status == "completed"
+        assert len(target.now.received("tasks/get")) == before
+
+
+def test_later_revisions_have_no_list_of_tasks(kind):
+    with Client(kind(modern())) as client, pytest.raises(NotSupported):
+        next(list_tasks(client))
+
+
+# --- progress ----------------------------------------------------------------------------------------
+
+
+def reporting(target):
+    """Report progress of the task, when the client looks at it."""
+
+    def look(request):
+        call = target.now.received("tools/call")[0]
+        token = call["params"]["_meta"]["progressToken"]
+        for params in (
+            {"progress": 1, "total": 2, "message": "half"},
+            {"progress": "much"},
+            {"progress": 2, "total": 2, "progressToken": "another"},
+        ):
+            target.now.notify("notifications/progress", **{"progressToken": token, **params})
+        target.now.sync()
+        return next(states)
+
+    states = iter([state("working", statusMessage="words"), state("completed")])
+    return look
+
+
+def test_progress_of_a_task_reaches_the_callback_and_stands_for_its_words():
+    seen = []
+    target = DuplexTarget(serving())
+    target.scripts["tasks/get"] = reporting(target)
+    with Client(target, mode="legacy") as client:
+        client.list_tools()
+        client.call_tool("must", progress_callback=lambda *values: seen.append(values))
+        assert set(seen) == {(1, 2, "half")}
+        assert client._engine.router._observers == ()
+
+
+def test_words_of_a_task_are_progress_where_there_is_no_other():
+    seen = []
+    target = DuplexTarget(serving(state("working", statusMessage="words"), state("completed")))
+    with Client(target, mode="legacy") as client:
+        client.list_tools()
+        client.call_tool("must", progress_callback=lambda *values: seen.append(values))
+        assert seen == [(1, None, "words")]
+
+
+def test_progress_is_asked_for_only_where_somebody_wants_it():
+    target = DuplexTarget(serving(state("completed")))
+    with Client(target, mode="legacy") as client:
+        client.list_tools()
+        client.call_tool("must")
+        client.call_tool("must", reset_on_progress=True)
+    metas = [each["params"].get("_meta", {}) for each in target.now.received("tools/call")]
+    assert ["progressToken" in meta for meta in metas] == [False, True]

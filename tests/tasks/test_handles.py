@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 
 import pytest
@@ -468,3 +469,25 @@ def test_a_refused_handle_names_both_servers_and_none_of_their_paths():
         client.task(kept)
     client.close()
     assert "secret" not in str(caught.value)
+
+
+def test_of_many_threads_with_an_answer_one_is_taken():
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        target = PostTarget(server(asking(who=WHO)))
+        with Client(target) as client:
+            for _ in range(20):
+                handle, barrier = client.start_task("x"), threading.Barrier(4)
+                before = len(target.now.received("tasks/update"))
+
+                def answer(handle=handle, barrier=barrier):
+                    barrier.wait(10)
+                    handle.update({"who": ADA})
+
+                errors = [each.error() for each in [Background(answer) for _ in range(4)]]
+                assert sum(error is None for error in errors) == 1
+                assert all(error is None or isinstance(error, UsageError) for error in errors)
+                assert len(target.now.received("tasks/update")) == before + 1
+    finally:
+        sys.setswitchinterval(usual)
