@@ -49,10 +49,10 @@ def visit_first(
     if not connection.era.handshake or not engine.answers.has(_ELICIT) or not has_all:
         raise refusal
     visits = _Visits(set(pages))
-    # Before anybody is asked: the user may be quicker than the callback.
-    engine.router.watch(visits.notified)
     deadline.hold()
     try:
+        # Before anybody is asked: the user may be quicker than the callback.
+        engine.router.watch(visits.notified)
         for elicitation_id, page in pages.items():
             request = {"method": _ELICIT, "params": {**page.to_wire(), "mode": "url"}}
             if engine.answers.answer(request, elicitation_id).get("action") != "accept":

@@ -61,15 +61,19 @@ def test_after_all_visits_the_call_is_made_once_more(kind):
             all_asked.set()
         return types.ElicitResult.accept()
 
-    target = kind(in_turn(first_visit("1", "2"), text("paid")))
+    told = []
+
+    def pay(request):
+        return text(f"after {' '.join(told)}") if asked else first_visit("1", "2")
+
+    target = kind(legacy(tools_call=pay))
     with Client(target, elicitation_callback=consent) as client:
         call = Background(client.call_tool, "pay", {"a": 1})
         assert all_asked.wait(10)
-        for name in ("other", "2", "2"):
+        for name in ("other", "2", "2", "1"):
+            told.append(name)
             tell(target, name)
-        assert len(target.now.received("tools/call")) == 1
-        tell(target, "1")
-        assert call.result().text == "paid"
+        assert call.result().text == "after other 2 2 1"
     first, second = target.now.received("tools/call")
     assert first["params"] == second["params"]
     assert first["id"] != second["id"]
