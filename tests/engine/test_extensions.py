@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
 from mcp_sync import CancelToken, Client
+from mcp_sync._concurrency import deadline
 from mcp_sync.errors import CallCancelled, CallTimeout, InvalidResult, RemoteError, UsageError
 from mcp_sync.extensions import Extension, Method
 
@@ -136,6 +138,59 @@ def test_a_cancelled_call_can_still_tell_the_server():
         with pytest.raises(CallCancelled):
             call.result()
         assert target.now.expect("queue/leave")["params"]["ticket"] == "7"
+
+
+class Waiting(Queue):
+    """Does with each call what a test wants."""
+
+    def __init__(self, wait):
+        super().__init__()
+        self.wait = wait
+
+    def finish(self, interim):
+        self.wait(interim)
+        return {**text("done"), "resultType": "complete"}
+
+
+def test_a_pause_ends_when_somebody_wakes_it_before_or_meanwhile(kind):
+    interims, begun = [], threading.Event()
+
+    def wait(interim):
+        interim.wake()
+        interim.pause(60)
+        interims.append(interim)
+        begun.set()
+        interim.pause(60)
+
+    with Client(kind(answers()), extensions=[Waiting(wait)]) as client:
+        call = Background(client.call_tool, "x")
+        assert begun.wait(10)
+        interims[0].wake()
+        assert call.result().text == "done"
+
+
+def test_a_pause_that_takes_longer_than_the_call_may_last_says_so(kind):
+    target = kind(answers())
+    waiting = Waiting(lambda interim: interim.pause(60))
+    with Client(target, extensions=[waiting]) as client, pytest.raises(CallTimeout) as caught:
+        client.call_tool("x", timeout=0.02)
+    assert (caught.value.timeout, caught.value.request_sent) == (0.02, True)
+
+
+def test_reports_are_signs_of_life_and_silence_may_be_another_for_one_request(kind, monkeypatch):
+    ahead = [0.0]
+    monkeypatch.setattr(deadline, "_now", lambda: time.monotonic() + ahead[0])
+
+    def wait(interim):
+        for _ in range(4):
+            ahead[0] += 40  # seconds: more than half of the silence that is allowed
+            interim.report(1)
+        with pytest.raises(CallTimeout):
+            interim.call("queue/collect", {"ticket": "7"}, silence=0.02)
+
+    target = kind(modern(tools_call=ticket, queue_collect=None))
+    with Client(target, extensions=[Waiting(wait)]) as client:
+        assert client.call_tool("x").text == "done"
 
 
 def test_its_notifications_reach_it_and_the_message_handler_as_its_models():

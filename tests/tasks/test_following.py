@@ -417,3 +417,14 @@ def test_a_server_that_is_not_there_any_more_ends_the_call(code, looks):
     assert caught.value.request_sent is True
     assert len(target.now.received("tasks/get")) == looks
     assert not target.now.received("tasks/cancel")
+
+
+def test_ctrl_c_cancels_the_task():
+    def interrupt(request):
+        raise KeyboardInterrupt
+
+    target = PostTarget(server(tasks_get=interrupt))
+    with Client(target) as client:
+        with pytest.raises(KeyboardInterrupt):
+            client.call_tool("x")
+        target.now.expect("tasks/cancel")
