@@ -345,17 +345,31 @@ class RemoteError(MCPError):
         message: The server's words.
         data: What came with it, ``None`` if nothing.
         status: The HTTP status that carried it, ``None`` elsewhere.
+        method: The method of the request that it answers, ``""`` where it was not built for one.
+        peer: How the server is named, without secrets; ``""`` likewise.
     """
 
-    def __init__(self, code: int, message: str, data: Any = None, *, status: Optional[int] = None) -> None:
+    def __init__(
+        self,
+        code: int,
+        message: str,
+        data: Any = None,
+        *,
+        status: Optional[int] = None,
+        method: str = "",
+        peer: str = "",
+    ) -> None:
         super().__init__(code, message, data)
         self.code = code
         self.message = message
         self.data = data
         self.status = status
+        self.method = method
+        self.peer = peer
 
     def __str__(self) -> str:
-        return f"{self.message} ({self.code})"
+        words = f"{self.message} ({self.code})"
+        return f"{self.method}: {self.peer} answered: {words}" if self.method else words
 
 
 class ParseError(RemoteError):
@@ -426,9 +440,17 @@ _BY_CODE: dict[int, type[RemoteError]] = {
 }
 
 
-def remote_error(code: int, message: str, data: Any = None, *, status: Optional[int] = None) -> RemoteError:
+def remote_error(
+    code: int,
+    message: str,
+    data: Any = None,
+    *,
+    status: Optional[int] = None,
+    method: str = "",
+    peer: str = "",
+) -> RemoteError:
     """Build the `RemoteError` class that belongs to a JSON-RPC error code."""
-    return _BY_CODE.get(code, RemoteError)(code, message, data, status=status)
+    return _BY_CODE.get(code, RemoteError)(code, message, data, status=status, method=method, peer=peer)
 
 
 class InputRequired(MCPError):

@@ -85,9 +85,9 @@ class Timeouts:
 class Limits:
     """Bounds on sizes and counts, far above what a real server needs.
 
-    What exceeds one raises an error that names it. Two bounds are fixed, and named as well: JSON may be
-    nested 200 levels deep (pydantic-core), and the head of an HTTP response may have 100 headers of 64 KiB
-    (``http.client``).
+    What exceeds one raises an error that names it. Three bounds are fixed, and named as well: JSON may be
+    nested 200 levels deep, its integers may have 4300 digits (both pydantic-core), and the head of an HTTP
+    response may have 100 headers of 64 KiB (``http.client``).
 
     Attributes:
         message_bytes: The largest message that is accepted, in bytes, after decompression, and the largest

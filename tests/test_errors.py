@@ -72,7 +72,7 @@ EXAMPLES = [
     InvalidResult("words", result={"a": [1]}),
     NegotiationFailed("words", client_versions=("1",), server_versions=("2", "3")),
     InputRoundsExceeded("words"),
-    RemoteError(-1, "words", {"a": 1}, status=400),
+    RemoteError(-1, "words", {"a": 1}, status=400, method="tools/call", peer="https://h/mcp"),
     EnvelopeRejected("words", reason="server"),
     AnswerInvalid("words", key="k", faults={"age": "at least 18"}),
     UnsafeURL("words", url="ftp://h/"),
@@ -202,6 +202,15 @@ def test_the_code_chooses_the_class(code, name):
         400,
     )
     assert str(error) == f"the server's words ({code})"
+
+
+def test_a_refusal_names_the_method_and_the_server_beside_its_words():
+    error = remote_error(-32602, "bad x", method="tools/call", peer="https://h/mcp")
+    assert str(error) == "tools/call: https://h/mcp answered: bad x (-32602)"
+    assert (error.message, error.code, error.method, error.peer) == (
+        *("bad x", -32602),
+        *("tools/call", "https://h/mcp"),
+    )
 
 
 def test_a_failed_connection_says_that_nothing_was_sent():

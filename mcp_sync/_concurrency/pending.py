@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any, Callable, Optional
 
 from .deadline import Deadline
@@ -12,6 +13,8 @@ from .locks import patience, take
 class PendingCall:
     """A one-shot future: the first outcome wins, later ones are dropped.
 
+    Who passes an answer on to the engine thereby settles its call: the reading thread of a channel that all
+    calls share, or the thread of the call itself where that reads (HTTP), which then needs no waking.
     ``settle`` and ``fail`` may be called from any thread and say whether they won. The thread that
     made the call waits in `wait`; a thread that reads on its behalf registers with `attach` how it
     is woken when the outcome comes from elsewhere (cancelled, closed).
@@ -20,6 +23,7 @@ class PendingCall:
         id: The JSON-RPC id of the request.
         method: The method of the request, for messages of errors.
         deadline: When the call has to end.
+        began: When it was made, by the clock of ``time.monotonic``.
         request_sent: ``False`` until a byte of the request may have left, then ``True``.
         progress: Takes the params of a progress notification, and this call if it came on the call's own
             stream; ``None`` if nobody asked.
@@ -32,8 +36,10 @@ class PendingCall:
     __slots__ = (
         "__weakref__",
         "_abort",
+        "_answered",
         "_latch",
         "_outcomes",
+        "began",
         "deadline",
         "id",
         "method",
@@ -48,6 +54,7 @@ class PendingCall:
         self.id = id
         self.method = method
         self.deadline = deadline
+        self.began = time.monotonic()
         self.request_sent = False
         self.progress: Optional[Callable[[dict[str, Any], Optional[PendingCall]], None]] = None
         self.resumes = False
@@ -57,6 +64,7 @@ class PendingCall:
         # the call itself, at any moment.
         self._outcomes: list[tuple[Optional[dict[str, Any]], Optional[BaseException]]] = []
         self._abort: Optional[Callable[[], None]] = None
+        self._answered: Optional[Callable[[], None]] = None
         # Free once there is an outcome.
         self._latch = threading.Lock()
         self._latch.acquire()
@@ -90,23 +98,29 @@ class PendingCall:
             abort = self._abort
             if abort is not None:
                 abort()
+        answered = self._answered
+        if won and error is None and answered is not None:
+            answered()
         return won
 
-    def attach(self, abort: Callable[[], None]) -> bool:
+    def attach(self, abort: Callable[[], None], answered: Optional[Callable[[], None]] = None) -> bool:
         """Set how a thread that reads for this call is woken; return ``False`` if it is too late.
 
-        ``abort`` must neither block nor raise, and may run after the reader is gone.
+        Args:
+            abort: Called at an error. It must neither block nor raise, and may run after the reader is gone.
+            answered: The same at an answer, which another thread may bring. It must not raise.
         """
-        # In this order: whoever settles looks for `abort` after the outcome is in, so one sees the other.
+        # In this order: whoever settles looks for them after the outcome is in, so one sees the other.
+        self._answered = answered
         self._abort = abort
         if self._outcomes:
-            self._abort = None
+            self.detach()
             return False
         return True
 
     def detach(self) -> None:
         """Forget what `attach` set."""
-        self._abort = None
+        self._abort = self._answered = None
 
     def wait(self, deadline: Optional[Deadline] = None) -> bool:
         """Block until there is an outcome or ``deadline`` (default: the call's own) has passed.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import deque
 from collections.abc import Mapping
 from typing import Any, Callable, Optional, Union
 
@@ -35,6 +34,7 @@ from ..transports._base import Channel
 from .call_options import NO_OPTIONS as NO_OPTIONS
 from .call_options import NOTHING
 from .call_options import CallOptions as CallOptions
+from .oddities import Oddities
 from .progress import ProgressSink
 from .router import Router, error_response
 from .watchers import Watchers
@@ -66,7 +66,7 @@ class Connection:
         server_info: The server's ``Implementation`` as it came.
         trusted: Whether the server has shown that it speaks the revision, as far as it can be made to.
         watchers: Who is told what becomes of it, and of the stream of what the server sends unasked.
-        rubbish: The last few things that came and were no messages, for the error if nothing else comes.
+        odd: What came and fits no call, for the error if nothing else comes.
     """
 
     era: Era
@@ -86,7 +86,7 @@ class Connection:
         # The methods of the requests that are being answered, by their ids.
         self._serving: dict[Union[str, int], str] = {}
         self._odd_ids_seen = False
-        self.rubbish: deque[str] = deque(maxlen=3)
+        self.odd = Oddities()
         # Guards `error` together with entries into `_calls`, so that no call misses the loss. No I/O.
         # Re-entrant: a signal handler may close the client on a thread that is just in here.
         self._lock = threading.RLock()
@@ -255,6 +255,7 @@ class Connection:
                 f"{call.method}: {self.channel.peer} was silent for {bound or 0:g} s (Timeouts.silence; with "
                 "progress_callback= or reset_on_progress=True progress counts as a sign of life)"
             )
+        text = f"{text}{self.odd.since(call.began)}"
         return CallTimeout(text, timeout=bound, request_sent=call.request_sent)
 
     def _fresh(self, call: PendingCall) -> MCPError:
@@ -337,16 +338,16 @@ class Connection:
         call = self._find(message, own)
         if call is None:
             logger.debug("Dropped an answer to no call in flight (id %r)", message.get("id"))
+            self.odd.note_answer(message)
             if message.get("id") is None:
-                what = repr(message.get("error"))[:200]
-                self.report(ProtocolError(f"the server sent an error for no request: {what}"))
+                self.report(ProtocolError(f"an error for no request came: {message.get('error')!r:.200}"))
             return
         fault = codec.response_fault(message)
         parts = codec.error_parts(message)
         if fault is not None:
             call.fail(InvalidMessage(f"{call.method}: {fault}", excerpt=repr(message)[:200]))
         elif parts is not None:
-            call.fail(remote_error(parts.code, parts.message, parts.data))
+            call.fail(remote_error(*parts, method=call.method, peer=self.channel.peer))
         else:
             call.settle(message)
 
@@ -451,7 +452,7 @@ class Connection:
         """Pass on a fault; where it can be told which call's answer it was, that call fails with it."""
         logger.debug("%s: %s", self.channel.peer, error)
         if isinstance(error, InvalidMessage):
-            self.rubbish.append(error.excerpt)
+            self.odd.note_junk(error.excerpt)
             call = self._calls.get(error.request_id) if error.request_id is not None else None
             if call is not None:
                 fault = InvalidMessage(f"{call.method}: {error}", excerpt=error.excerpt, request_id=call.id)

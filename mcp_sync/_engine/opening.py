@@ -272,8 +272,7 @@ class Opener:
     def _too_late(self) -> CallTimeout:
         bound = self._deadline.timeout
         text = f"{self.connection.channel.peer} was not ready within {bound or 0:g} s (Timeouts.open)"
-        if self.connection.rubbish:
-            text += "; it sent what is no message: " + ", ".join(map(repr, self.connection.rubbish))
+        text += self.connection.odd.since(0.0)
         return CallTimeout(text, timeout=bound, request_sent=False)
 
 

@@ -18,8 +18,10 @@ from pydantic_core import from_json
 from ..errors import InvalidMessage, UsageError
 
 EXCERPT_LENGTH = 200
-# The limit of pydantic-core, which cannot be set.
+# The limits of pydantic-core, which cannot be set.
 TOO_DEEP = "nested deeper than 200 levels"
+TOO_LONG = "JSON with an integer of more than 4300 digits"
+_FIXED_LIMITS = {"recursion limit": TOO_DEEP, "number out of range": TOO_LONG}
 _PATH_LENGTH = 120
 _DEPTH_SEARCHED = 100_000
 
@@ -194,6 +196,7 @@ _ESCAPE = re.compile(
 
 _VERSION = r'"jsonrpc"\s*:\s*"2\.0"'
 _ID = r'"id"\s*:\s*(\d{1,18})'
+_OBJECT_BEGINS = re.compile(r'\s*\{\s*"')
 _ANSWER_BEGINS = re.compile(
     rf'\s*\{{\s*(?:{_VERSION}\s*,\s*)?{_ID}\s*,\s*(?:{_VERSION}\s*,\s*)?"(?:result|error)"'
 )
@@ -209,7 +212,7 @@ def decode(data: Union[bytes, bytearray, memoryview, str]) -> Any:
 
     Raises:
         InvalidMessage: It is not JSON, or nested deeper than 200 levels, or holds an integer of more
-            than 4300 digits.
+            than 4300 digits. Where it can be told whose answer it was, ``request_id`` says so.
     """
     if isinstance(data, memoryview):
         data = data.tobytes()
@@ -231,17 +234,19 @@ def _decode_leniently(data: Union[bytes, bytearray, str]) -> Any:
     try:
         return from_json(repaired, cache_strings="keys")
     except ValueError as error:
-        excerpt = text[:EXCERPT_LENGTH]
-        if "recursion limit" in str(error):
-            raise InvalidMessage(
-                f"what arrived is {TOO_DEEP}", excerpt=excerpt, request_id=_answered_id(text)
-            ) from None
-        raise InvalidMessage(f"what arrived is not JSON: {error}", excerpt=excerpt) from None
+        reached = (limit for sign, limit in _FIXED_LIMITS.items() if sign in str(error))
+        what = next(reached, f"not JSON: {error}")
+        raise InvalidMessage(
+            f"what arrived is {what}", excerpt=text[:EXCERPT_LENGTH], request_id=_answered_id(text)
+        ) from None
 
 
 def _answered_id(text: str) -> Optional[int]:
-    """Find whose answer a message is that is too deep to be read, by its beginning or its end."""
-    found = _ANSWER_BEGINS.match(text) or _ANSWER_ENDS.search(text, max(0, len(text) - EXCERPT_LENGTH))
+    """Find whose answer a message is that cannot be read, by its beginning or its end."""
+    found = _ANSWER_BEGINS.match(text)
+    # What does not begin like a message may be a line of a log that quotes one.
+    if found is None and _OBJECT_BEGINS.match(text):
+        found = _ANSWER_ENDS.search(text, max(0, len(text) - EXCERPT_LENGTH))
     return int(found[1]) if found else None
 
 
@@ -286,6 +291,11 @@ def as_id(raw: Any) -> Optional[int]:
     if isinstance(raw, (float, str)):
         return _lenient_int(raw)
     return None
+
+
+def shown_id(response: Mapping[str, Any]) -> str:
+    """Return the id of an answer as messages of errors show it."""
+    return _excerpt(repr(response.get("id")), 40)
 
 
 def _lenient_int(raw: Union[float, str]) -> Optional[int]:
@@ -337,5 +347,5 @@ def error_parts(message: Mapping[str, Any]) -> Optional[ErrorParts]:
     return ErrorParts(code, words, error.get("data"))
 
 
-def _excerpt(text: str) -> str:
-    return text if len(text) <= EXCERPT_LENGTH else f"{text[: EXCERPT_LENGTH - 3]}..."
+def _excerpt(text: str, length: int = EXCERPT_LENGTH) -> str:
+    return text if len(text) <= length else f"{text[: length - 3]}..."

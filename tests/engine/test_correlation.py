@@ -7,7 +7,14 @@ import logging
 import pytest
 
 from mcp_sync import Client
-from mcp_sync.errors import InvalidMessage, InvalidResult, MethodNotFound, ProtocolError, RemoteError
+from mcp_sync.errors import (
+    CallTimeout,
+    InvalidMessage,
+    InvalidResult,
+    MethodNotFound,
+    ProtocolError,
+    RemoteError,
+)
 
 from .background import Background, wait_until
 from .scripted import DuplexTarget, PostTarget, modern, text
@@ -93,6 +100,46 @@ def test_true_is_not_the_answer_to_request_one():
     client = opening.result()
     assert client.protocol_version == "2026-07-28"
     client.close()
+
+
+def test_a_timeout_tells_of_what_came_and_fits_no_call(target):
+    with Client(target) as client:
+        target.now.say("before the call")
+        target.now.sync()
+        waiting = Background(client.call_tool, "x", timeout=None)
+        request = target.now.expect("tools/call")
+        for odd in (9999, True):
+            target.now.say({"jsonrpc": "2.0", "id": odd, "result": text("secret")})
+        target.now.say({"id": str(request["id"]) + "0" * 90, "error": {"code": 1, "message": "secret"}})
+        target.now.say("junk" * 99)
+        target.now.sync()
+        call = client._engine._connection._calls[request["id"]]
+        error = client._engine._connection.timeout_error(call)
+        call.fail(error)
+        assert waiting.error() is error
+    words = str(error)
+    assert "it sent what fits no call: an answer with the id True, an answer with the id '" in words
+    assert "9999" not in words  # Only the last few are kept.
+    assert "secret" not in words
+    assert "before the call" not in words
+    assert len(words) < 400
+
+
+def test_a_timeout_is_not_blamed_on_what_came_before_the_call(client, channel):
+    channel.say({"jsonrpc": "2.0", "id": 9999, "result": RESULT})
+    channel.sync()
+    with pytest.raises(CallTimeout) as caught:
+        client.call_tool("x", timeout=0)
+    assert "9999" not in str(caught.value)
+
+
+def test_a_refusal_names_the_method_and_the_server(client, channel):
+    waiting = call(client)
+    request = channel.expect("tools/call")
+    channel.say({"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32000, "message": "go away"}})
+    error = waiting.error()
+    assert str(error) == "tools/call: scripted server answered: go away (-32000)"
+    assert (error.message, error.code) == ("go away", -32000)
 
 
 def test_a_second_answer_to_the_same_call_is_dropped(client, channel):

@@ -180,6 +180,29 @@ def test_a_message_nested_less_deeply_is_taken() -> None:
         assert client.call_tool("hello").content == []
 
 
+# --- the length of an integer ------------------------------------------------------------------------------
+
+# The answer to the second call of the tool is right.
+LONG = """
+import json, sys
+answers = [b'{"content":[],"n":' + b"9" * 4301 + b"}", b'{"content":[]}']
+for line in sys.stdin:
+    message = json.loads(line)
+    result = b'{"supportedVersions":["2026-07-28"]}'
+    if message["method"] == "tools/call":
+        result = answers.pop(0)
+    sys.stdout.buffer.write(b'{"jsonrpc":"2.0","id":%d,"result":%s}\\n' % (message["id"], result))
+    sys.stdout.flush()
+"""
+
+
+def test_an_integer_too_long_fails_its_call_at_once_on_a_shared_channel() -> None:
+    with Client(Stdio(sys.executable, ["-c", LONG]), timeout=SECONDS) as client:
+        with pytest.raises(InvalidMessage, match=r"^tools/call: .*an integer of more than 4300 digits"):
+            client.call_tool("hello")
+        assert client.call_tool("hello").content == []
+
+
 # --- the head of a response --------------------------------------------------------------------------------
 
 

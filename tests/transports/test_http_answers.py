@@ -128,7 +128,20 @@ def test_a_compressed_json_body_is_read(session: Any, coding: str) -> None:
 def test_an_unknown_coding_is_named(session: Any) -> None:
     headers = {"Content-Type": "application/json", "Content-Encoding": "br"}
     client = session(lambda turn: turn.reply(200, b"xxxx", headers))
-    with pytest.raises(InvalidMessage, match="br"):
+    with pytest.raises(InvalidMessage, match=rf"^tools/call: {client.channel.peer}: .*'br'"):
+        client.call()
+
+
+def test_an_unknown_coding_does_not_hide_a_refusal(session: Any) -> None:
+    client = session(lambda turn: turn.reply(403, b"xxxx", {"Content-Encoding": "br"}))
+    with pytest.raises(HTTPStatusError, match="403"):
+        client.call()
+
+
+def test_an_integer_that_is_too_long_is_named(session: Any) -> None:
+    body = b'{"jsonrpc": "2.0", "id": 1, "result": {"n": ' + b"9" * 5000 + b"}}"
+    client = session(lambda turn: turn.reply(200, body, {"Content-Type": "application/json"}))
+    with pytest.raises(InvalidMessage, match=r"^tools/call: .*an integer of more than 4300 digits"):
         client.call()
 
 
@@ -151,6 +164,7 @@ def test_a_body_above_the_limit_is_refused(session: Any, packed: bool, framing: 
     with pytest.raises(MessageTooLarge) as caught:
         client.call()
     assert (caught.value.limit, caught.value.request_sent) == (10_000, True)
+    assert str(caught.value).startswith(f"tools/call: {client.channel.peer}: ")
 
 
 def test_a_small_packet_that_inflates_without_end_is_refused(session: Any) -> None:
@@ -370,7 +384,7 @@ def test_a_method_that_the_server_lacks_is_no_lost_session(session: Any) -> None
 
 
 def test_the_body_of_a_failure_that_never_ends_is_not_waited_for(session: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr("mcp_sync.transports._http.channel._EXCERPT_SECONDS", 0.05)
+    monkeypatch.setattr("mcp_sync.transports._http.responses._EXCERPT_SECONDS", 0.05)
     over = threading.Event()
 
     def script(turn: Turn) -> None:
@@ -570,6 +584,7 @@ def test_a_stream_that_ends_without_the_answer_fails_the_call_at_once(
         (b"data: no JSON\n\n", "; it held 'no JSON'"),
         (b'data: {"cut', """; it held 'data: {"cut'"""),
         (b"\xff" * 5000, f"; it held '{chr(0xFFFD) * 100}'"),
+        (event({"jsonrpc": "2.0", "id": 9999, "result": {}}), "; it held an answer with the id 9999"),
         (b": hello\n\nid: 1\nretry: 5\nevent: x\n\n: bye", ""),
         (b"\n", ""),
         (b"", ""),
@@ -605,7 +620,7 @@ def test_an_event_above_the_limit_is_refused(session: Any) -> None:
             closed.set()
 
     client = session(script, limits=Limits(message_bytes=10_000))
-    with pytest.raises(MessageTooLarge):
+    with pytest.raises(MessageTooLarge, match=f"^tools/call: {client.channel.peer}: "):
         client.call()
     assert closed.wait(5)
 

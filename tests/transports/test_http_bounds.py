@@ -379,9 +379,9 @@ def assert_connecting_wakes(client: Any) -> None:
     class Watched(type(call)):  # type: ignore[misc]
         __slots__ = ()
 
-        def attach(self, abort: Any) -> bool:
+        def attach(self, abort: Any, answered: Any = None) -> bool:
             is_under_way.set()
-            return bool(attach(abort))
+            return bool(attach(abort, answered))
 
     call.__class__ = Watched
     with started(client, call) as work:
@@ -410,9 +410,9 @@ def test_a_late_cancel_does_not_hit_the_next_call_on_the_connection(session: Any
     class Watched(type(call)):  # type: ignore[misc]
         __slots__ = ()
 
-        def attach(self, abort: Any) -> bool:
+        def attach(self, abort: Any, answered: Any = None) -> bool:
             aborts.append(abort)
-            return bool(original(abort))
+            return bool(original(abort, answered))
 
     call.__class__ = Watched
     assert client.send(call) == 0

@@ -451,6 +451,15 @@ def test_a_socks_proxy_without_its_package_is_named(monkeypatch: Any) -> None:
         client.call()
 
 
+@pytest.mark.parametrize("proxy", ["foo://127.0.0.1:1", "socks9://127.0.0.1:1", "http://"])
+def test_a_proxy_that_cannot_be_one_is_named(proxy: str) -> None:
+    with (
+        connected("http://mcp.invalid/mcp", proxies={"http": proxy}) as client,
+        pytest.raises(UsageError, match=r"^tools/call: the proxy for http://mcp\.invalid/mcp has"),
+    ):
+        client.call()
+
+
 def _without_socks(*args: Any, **kwargs: Any) -> None:
     raise requests.exceptions.InvalidSchema("Missing dependencies for SOCKS support.")
 

@@ -181,7 +181,8 @@ def test_other_words_of_acceptance_are_overheard(body: bytes, kind: str) -> None
         assert (client.inbound.messages, client.inbound.reports) == ([], [])
 
 
-def test_an_answer_that_comes_before_the_post_is_accepted_counts() -> None:
+def test_an_answer_that_comes_before_the_post_is_accepted_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcp_sync.transports._legacy_sse.channel._AWAIT_ACCEPTED", PATIENCE)
     script = SSEScript()
 
     def post(turn: Turn) -> None:
@@ -192,6 +193,28 @@ def test_an_answer_that_comes_before_the_post_is_accepted_counts() -> None:
     with sse_session(script) as client:
         assert [client.call() for _ in range(20)] == [{"ok": True}] * 20
         assert client.server.connections == 2
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
+
+
+@pytest.mark.parametrize("sent", [b"", HEAD])
+def test_an_answer_on_the_stream_counts_at_once_while_the_post_is_held_open(sent: bytes) -> None:
+    script = SSEScript()
+    ended = threading.Event()
+
+    def post(turn: Turn) -> None:
+        turn.sock.sendall(sent)
+        script.say(event(answer(turn.id)))
+        if turn.wait_for_close():
+            ended.set()
+
+    script.on_post = post
+    with sse_session(script) as client:
+        assert client.call() == {"ok": True}
+        assert ended.wait(PATIENCE)
+        script.on_post = None
+        assert client.call() == {"ok": True}
 
 
 def test_an_answer_in_the_response_has_a_limit() -> None:

@@ -9,6 +9,7 @@ A call goes through two modules, there and back:
 Beside them:
 
 - ``target``: what the user says about the server;
+- ``responses``: what a response means: its messages are passed on, its refusal is raised;
 - ``reply``: a response whose body is read as it comes (``user_session``: through a session of the user);
 - ``redirects``: which of them are followed;
 - ``streams``: GET streams, the standalone one and those taken up again;

@@ -189,8 +189,8 @@ class Sender:
 def bound(auth: Any, exchange: Exchange, server: str) -> Any:
     """Return an authorization for one exchange with a server.
 
-    One of ours has the deadline of the exchange count for what it has to do, and is for the URL of the target,
-    whatever path its requests go to.
+    One of ours has the deadline of the exchange count for what it has to do, and is for the URL of the
+    target, whatever path its requests go to.
     """
     bind = getattr(auth, "_bound_to", None)
     return auth if bind is None else bind(exchange, server)

@@ -13,11 +13,20 @@ from typing import Any, NoReturn, Optional
 
 import requests
 from urllib3.connection import CertificateError  # type: ignore[attr-defined]
-from urllib3.exceptions import HTTPError, NewConnectionError
+from urllib3.exceptions import HTTPError, NewConnectionError, ProxySchemeUnknown
 
 from ..._protocol.recovery import may_have_acted
 from ..._protocol.urls import public_url
-from ...errors import CallTimeout, ConnectFailed, ConnectionLost, HTTPStatusError, MCPError, UsageError
+from ...errors import (
+    CallTimeout,
+    ConnectFailed,
+    ConnectionLost,
+    HTTPStatusError,
+    InvalidMessage,
+    MCPError,
+    MessageTooLarge,
+    UsageError,
+)
 from .exchange import Exchange
 
 EXCERPT_LENGTH = 500
@@ -62,6 +71,8 @@ def translated(error: Exception, exchange: Exchange, doing: str, peer: str) -> E
         doing: The method of the message, or of HTTP.
         peer: How the server is named.
     """
+    if isinstance(error, (InvalidMessage, MessageTooLarge)):
+        return _named(error, doing, peer)
     # What http.client says of a header that a hook of the user's session has set.
     is_bad_header = type(error) is ValueError and str(error).startswith("Invalid header")
     if isinstance(error, MCPError) or not (
@@ -72,6 +83,8 @@ def translated(error: Exception, exchange: Exchange, doing: str, peer: str) -> E
         return UsageError(f"{doing}: a header cannot be sent: it holds a line end or is not Latin-1")
     if isinstance(error, requests.exceptions.InvalidSchema) and "SOCKS" in str(error):
         return UsageError(f"{doing}: a SOCKS proxy needs the package PySocks")
+    if isinstance(error, (requests.exceptions.InvalidProxyURL, ProxySchemeUnknown)):
+        return UsageError(f"{doing}: the proxy for {peer} has no host, or a scheme that is unknown here")
     if exchange.aborted:
         text = f"{doing}: the connection to {peer} was closed on this side"
         return ConnectionLost(text, request_sent=exchange.call_sent)
@@ -86,6 +99,13 @@ def translated(error: Exception, exchange: Exchange, doing: str, peer: str) -> E
     is_unknown = exchange.session and any(isinstance(each, ssl.SSLError) for each in _chain(error))
     sent = None if is_unknown else True
     return ConnectionLost(f"{doing}: the connection to {peer} broke: {cause}", request_sent=sent)
+
+
+def _named(error: MCPError, doing: str, peer: str) -> MCPError:
+    """Have an error of the body, which knows neither, name the method and the server."""
+    if not str(error).startswith(f"{doing}: "):
+        error.args = (f"{doing}: {peer}: {error}", *error.args[1:])
+    return error
 
 
 def timed_out(exchange: Exchange, doing: str, peer: str) -> CallTimeout:

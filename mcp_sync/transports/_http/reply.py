@@ -61,6 +61,7 @@ class Ended(NamedTuple):
         messages: How many messages it brought.
         fault: What broke it, ``None`` for an orderly end.
         junk: The start of what it brought and is no message.
+        stray: The id of the last answer that it brought, as it is shown.
         is_final: Whether it is of no use to ask for the rest.
     """
 
@@ -69,6 +70,7 @@ class Ended(NamedTuple):
     messages: int
     fault: Optional[Exception]
     junk: bytes = b""
+    stray: str = ""
     is_final: bool = False
 
 

@@ -16,17 +16,20 @@ from ..._protocol.urls import public_url
 from ...errors import ConnectFailed, ConnectionLost, InvalidMessage, SessionExpired
 from .._base import Frame, Inbound, Settings, Wire
 from .._duplex import Intake
-from .._http.channel import ResponseReader
 from .._http.endpoint import EVENTS, POST_HEADERS, VERSION_HEADER, Sender, sender_for
 from .._http.errors import raise_translated
 from .._http.exchange import Exchange
 from .._http.redirects import REDIRECTS
 from .._http.reply import Reply, media_type
+from .._http.responses import ResponseReader
 from .._http.streams import is_event_stream
 from .stream import ServerStream
 from .target import LegacySSE
 
 logger = logging.getLogger("mcp_sync.transports.http")
+
+# How long a POST may outlast the answer to its request.
+_AWAIT_ACCEPTED = 0.05
 
 
 class LegacySSEChannel:
@@ -121,7 +124,15 @@ class LegacySSEChannel:
     def request(self, frame: Frame, call: PendingCall) -> None:
         """POST a request; the answer comes on the stream, or right here if the server has it so."""
         exchange = Exchange(call.deadline, self._connect, call)
-        if not call.attach(exchange.abort):
+        caller, accepted = threading.get_ident(), threading.Event()
+
+        def answered() -> None:
+            # On the stream, before the POST is accepted. Nobody waits for a server that holds that back, but
+            # a moment saves the connection.
+            if threading.get_ident() != caller and not accepted.wait(_AWAIT_ACCEPTED):
+                exchange.abort()
+
+        if not call.attach(exchange.abort, answered):
             return
         self._live.add(exchange)
         try:
@@ -135,6 +146,7 @@ class LegacySSEChannel:
             if not call.settled:
                 raise_translated(error, exchange, call.method, self.peer)
         finally:
+            accepted.set()
             self._live.discard(exchange)
             call.detach()
 

@@ -199,6 +199,7 @@ class StdioChannel:
 class StdoutReader:
     """Reads standard output until its end, tells of that, and leaves nothing of the process behind.
 
+    Who settles a call is whoever reads its answer, the reading thread or the thread of any call.
     Handing an answer from thread to thread costs about as much as a quick server takes for it. So there
     is a turn, and who has it reads for all. The reading thread has it while the client is idle, and
     while several calls are in flight or one takes long. Between calls that follow each other quickly it

@@ -17,8 +17,8 @@ from ..._protocol.urls import public_url
 from ...errors import CallTimeout, ConnectFailed, ConnectionLost
 from .._base import Frame, Inbound, Settings, Wire
 from .._duplex import Intake, Outlet
-from .._http.channel import ResponseReader
 from .._http.exchange import Exchange
+from .._http.responses import ResponseReader
 from .frames import close_frame, text_frame
 from .handshake import Handshake
 from .reader import POSTABLE, Reader

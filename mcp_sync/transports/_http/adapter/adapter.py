@@ -73,7 +73,12 @@ class BoundedAdapter(HTTPAdapter):
 
     def proxy_manager_for(self, proxy: str, **proxy_kwargs: Any) -> Any:
         """Return the manager of our pools that lead through a proxy."""
-        manager = super().proxy_manager_for(proxy, **proxy_kwargs)
+        try:
+            manager = super().proxy_manager_for(proxy, **proxy_kwargs)
+        except requests.exceptions.InvalidSchema:
+            raise
+        except ValueError as error:  # What urllib3 says of a version of SOCKS that it does not know.
+            raise requests.exceptions.InvalidProxyURL("unknown scheme") from error
         # Each time: the thread that made the manager may not have come so far yet.
         manager.pool_classes_by_scheme = _pool_classes(proxy)
         return manager
