@@ -77,6 +77,10 @@ class ToolVerbs(Calls):
     ) -> types.CallToolResult:
         """Call a tool and return its result. Never sent twice when the server may have acted.
 
+        A server may make a task of the call (`mcp_sync.tasks`), which is followed to its end then: within the
+        same time, with the callbacks of the client for what it asks. If the call ends first, the task is
+        cancelled. ``start_task`` does not wait.
+
         Args:
             name: The tool.
             arguments: What JSON can hold; models are dumped.
@@ -101,6 +105,7 @@ class ToolVerbs(Calls):
 
         Raises:
             ToolFailed: Only with ``raise_on_error``.
+            TaskGone: The server has forgotten the task that it made of the call.
             OutputInvalid: Only with ``validation="strict"``.
             InputRequired: Only with ``on_input="raise"``.
             UrlElicitationRequired: The user has to visit a page first (2025-11-25). With an

@@ -77,7 +77,8 @@ class Router:
         callbacks = self._callbacks()
         handler, log = callbacks.message, callbacks.logging
         extension = self._extensions.of_notification(message.get("method")) if self._extensions else None
-        if extension is not None:
+        # The default does nothing, and needs neither a model nor a thread.
+        if extension is not None and type(extension).notified is not Extension.notified:
             self._queue(lambda: self._notify_extension(extension, message), call)
         if handler is not None:
             self._queue(lambda: handler(self._extensions.parse(message)), call)

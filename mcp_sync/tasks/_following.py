@@ -208,7 +208,7 @@ class Following:
         return self._asked.claim(self.task_id, {key: requests[key] for key in keys if key in requests})
 
     def _answer(self, requests: Mapping[str, Any]) -> None:
-        self.needs_end = True
+        self.needs_end = True  # Without an answer it waits in vain.
         try:
             answers = self.way.answer(requests)
         except InputRequired as waiting:
@@ -220,8 +220,8 @@ class Following:
         except BaseException:
             self._asked.give_back(requests)
             raise
-        self.needs_end = False
         self.send_answers(answers)
+        self.needs_end = False
 
     def send_answers(self, answers: Mapping[str, Any]) -> None:
         """Send answers, as they go on the wire. Those that certainly did not arrive may be given again."""

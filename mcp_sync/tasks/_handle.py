@@ -230,7 +230,11 @@ class TaskHandle:
         answered = {key: answer_to_wire(key, asked[key], value) for key, value in given.items()}
         if each.claim(state, answered).keys() != answered.keys():
             raise UsageError(f"{each.title} was just answered by another thread")
-        each.send_answers(answered)
+        try:
+            each.send_answers(answered)
+        except (InvalidParams, ResourceNotFound):
+            self._look(each)  # Perhaps it is gone.
+            raise
 
     def cancel(self, *, timeout: TimeoutArgument = UNSET, cancel: Optional[CancelToken] = None) -> None:
         """Ask the server to give the task up. It may take its time, and need not: `status` tells.

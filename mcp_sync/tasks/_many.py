@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Optional
 
 from .._arguments import check_instance
-from .._calls import deadline_of
+from .._concurrency.deadline import Deadline
 from ..errors import InputRequired
+from ..options import check_seconds
 from ._errors import TaskGone
 from ._following import task_of
 from ._handle import TaskHandle
@@ -19,7 +20,6 @@ from ._state import TaskState
 
 if TYPE_CHECKING:
     from .._concurrency.cancel import CancelToken
-    from .._concurrency.deadline import Deadline
     from ._following import Following
 
 
@@ -37,7 +37,7 @@ def as_completed(
 
     Args:
         handles: The tasks.
-        timeout: Seconds for all together; default: no bound.
+        timeout: Seconds for all together; default: no bound but ``Timeouts.silence`` for each look.
         cancel: A `CancelToken` that ends the waiting.
 
     Raises:
@@ -49,7 +49,11 @@ def as_completed(
     for handle in each:
         check_instance("a handle", handle, TaskHandle)
     # Checked at the call, not at the first step of the iterator.
-    return _Queue(each, deadline_of(timeout), cancel).ended()
+    check_seconds("timeout", timeout)
+    silences = [
+        bound for bound in (handle._session._timeouts.silence for handle in each) if bound is not None
+    ]
+    return _Queue(each, Deadline(timeout, min(silences, default=None)), cancel).ended()
 
 
 def wait_all(
@@ -96,6 +100,7 @@ class _Queue:
 
     def _sleep(self) -> None:
         """Wait until the first one is due, or a server has told of a change."""
+        self._deadline.touch()  # What the caller did meanwhile was no silence of a server.
         due, _, _, following = self._waiting[0]
         left = due - time.monotonic()
         while left > 0 and following is not None:

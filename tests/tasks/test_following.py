@@ -428,3 +428,11 @@ def test_ctrl_c_cancels_the_task():
         with pytest.raises(KeyboardInterrupt):
             client.call_tool("x")
         target.now.expect("tasks/cancel")
+
+
+def test_an_answer_that_the_server_refuses_ends_the_call_and_the_task(kind):
+    target = kind(server(asking(k=ELICIT), tasks_update=lambda request: refusal(-32603, "no answer")))
+    with Client(target, elicitation_callback=yes) as client:
+        with pytest.raises(RemoteError, match="no answer"):
+            client.call_tool("x")
+        target.now.expect("tasks/cancel")

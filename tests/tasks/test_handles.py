@@ -491,3 +491,11 @@ def test_of_many_threads_with_an_answer_one_is_taken():
                 assert len(target.now.received("tasks/update")) == before + 1
     finally:
         sys.setswitchinterval(usual)
+
+
+def test_an_answer_to_a_task_that_is_gone_says_so(kind):
+    gone = refusal(-32602, "no such task")
+    with Client(kind(server(asking(who=WHO), gone, tasks_update=lambda request: gone))) as client:
+        handle = client.start_task("x")
+        with pytest.raises(TaskGone):
+            handle.update({"who": ADA})

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 from engine.background import Background
 from engine.scripted import DuplexTarget, PostTarget, refusal, text
 
-from mcp_sync import CancelToken, Client, types
+from mcp_sync import CancelToken, Client, Timeouts, types
+from mcp_sync._concurrency import deadline
 from mcp_sync.errors import CallCancelled, CallTimeout, ConnectFailed, InvalidResult, UsageError
 from mcp_sync.tasks import TaskGone, as_completed, wait_all
 
@@ -183,3 +185,21 @@ def test_failures_of_the_connection_pass():
 def test_what_is_no_task_and_no_time_is_refused_at_once(handles, options):
     with pytest.raises(UsageError):
         as_completed(handles, **options)
+
+
+def test_a_server_that_is_silent_does_not_hold_the_others_up_for_ever(kind):
+    target = kind(server(tasks_get=None))
+    with (
+        Client(target, timeouts=Timeouts(silence=0.05)) as client,
+        pytest.raises(CallTimeout, match="silent"),
+    ):
+        wait_all([client.task("t1")])
+
+
+def test_what_the_caller_does_in_between_is_no_silence(kind, monkeypatch):
+    ahead, crowd = [0.0], Crowd()
+    monkeypatch.setattr(deadline, "_now", lambda: time.monotonic() + ahead[0])
+    crowd.end("a", "b")
+    with Client(kind(crowd.scripts())) as client:
+        for _ in as_completed([client.task("a"), client.task("b")]):
+            ahead[0] += 1000
