@@ -111,7 +111,7 @@ class Opener:
             ConnectFailed, NegotiationFailed, CallTimeout, MCPError: It came to nothing. What was
                 connected is for the caller to close.
         """
-        self._start(self._connect)
+        self._patiently(self._start, self._connect)
         try:
             verdict = self._drive(negotiation)
             self._adopt(verdict)
@@ -136,19 +136,19 @@ class Opener:
                 verdict: Verdict = stop.value
                 return verdict
             try:
-                outcome = self._perform_in_time(step)
+                outcome = self._patiently(self._perform, step)
             except MCPError as error:
                 if self._deadline.expired:
                     raise self._too_late() from error
                 outcome = error
 
-    def _perform_in_time(self, step: Step) -> Any:
-        """Perform a step; again where the server has us wait."""
+    def _patiently(self, act: Callable[[Any], Any], what: Any) -> Any:
+        """Do something; again where the server has us wait."""
         failures: list[MCPError] = []
         try:
             while True:
                 try:
-                    return self._perform(step)
+                    return act(what)
                 except HTTPStatusError as error:
                     failures.append(error)
                     left = self._deadline.remaining()
@@ -187,7 +187,7 @@ class Opener:
         assert self._connect_older is not None
         self._end_connection()
         try:
-            self._start(self._connect_older)
+            self._patiently(self._start, self._connect_older)
         except MCPError as error:
             return error
         return None

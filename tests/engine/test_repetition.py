@@ -20,7 +20,7 @@ from mcp_sync.errors import (
     UsageError,
 )
 from mcp_sync.testing import FakeServer, HTTPReply
-from mcp_sync.transports import StreamableHTTP
+from mcp_sync.transports import LegacySSE, StreamableHTTP, WebSocket
 
 from .background import Background
 
@@ -144,6 +144,48 @@ def test_a_busy_server_is_waited_for_while_it_is_opened(method):
     answer = busy(503, Retry_After="0")
     with Office(answer, method=method, versions=versions) as office, Client(office.url) as client:
         assert client.call_tool("work", {"n": 1}).text == "done 1"
+
+
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize("way", ["websocket", "sse"])
+def test_a_busy_server_is_waited_for_where_one_connection_carries_all(way, status):
+    answers, refused = [busy(status, Retry_After="0")] * 2, []
+
+    def door(request):
+        if request.method == "GET" and answers:
+            refused.append(request.path)
+            return answers.pop()
+        return None
+
+    server = FakeServer({"work": lambda: "done"}, versions="legacy")
+    serve, target = {
+        "websocket": (server.serve_websocket, WebSocket),
+        "sse": (server.serve_sse, LegacySSE),
+    }[way]
+    with serve(intercept=door) as endpoint, Client(target(endpoint.url)) as client:
+        assert client.call_tool("work").text == "done"
+    assert len(refused) == 2
+
+
+@pytest.mark.parametrize("way", ["websocket", "sse"])
+def test_closing_ends_the_wait_for_one_connection_that_carries_all(way):
+    refused = threading.Event()
+
+    def door(request):
+        refused.set()
+        return busy(429, Retry_After="25")
+
+    server = FakeServer({"work": lambda: "done"}, versions="legacy")
+    serve, target = {
+        "websocket": (server.serve_websocket, WebSocket),
+        "sse": (server.serve_sse, LegacySSE),
+    }[way]
+    with serve(intercept=door) as endpoint:
+        client = Client(target(endpoint.url))
+        call = Background(client.call_tool, "work")
+        assert refused.wait(10)
+        client.close()
+        assert isinstance(call.error(), ClientClosed)
 
 
 def test_a_token_ends_the_wait():
