@@ -101,6 +101,7 @@ class Limits:
         stderr_lines: How many of the last lines of a server's standard error are kept.
     """
 
+        submit_threads: How many calls of ``submit`` and ``stream_tool`` run at a time; more of them wait.
     message_bytes: int = 64 * 1024 * 1024
     pages: int = 1000
     input_rounds: int = 10
@@ -109,6 +110,7 @@ class Limits:
     stderr_lines: int = 50
 
     def __post_init__(self) -> None:
+    submit_threads: int = 32
         for name, value in vars(self).items():
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise UsageError(f"Limits.{name} must be a whole number of at least 1, not {value!r}")

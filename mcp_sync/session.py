@@ -112,6 +112,7 @@ class ClientSession(Verbs):
         self._validation = validation
         self._tools = ToolIndex()
         self._subscriptions = []
+        self._jobs = {}
         callbacks = Callbacks(
             sampling_callback, elicitation_callback, list_roots_callback, logging_callback, message_handler
         )

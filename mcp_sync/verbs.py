@@ -11,6 +11,7 @@ from ._calls import Headers, Meta, call_options, pausing
 from ._concurrency.cancel import CancelToken
 from ._concurrency.fork import hold_off
 from ._engine.connection import NO_OPTIONS
+from ._future_verbs import FutureVerbs
 from ._protocol import methods
 from ._task_verbs import TaskVerbs
 from ._watch_verbs import WatchVerbs
@@ -19,7 +20,7 @@ from .handlers import ProgressCallback
 from .options import UNSET, TimeoutArgument
 
 
-class Verbs(WatchVerbs, TaskVerbs):
+class Verbs(WatchVerbs, TaskVerbs, FutureVerbs):
     """What `ClientSession` documents: all methods that make a call."""
 
     # --- resources ------------------------------------------------------------------------------------

@@ -150,6 +150,15 @@ def test_cancelling() -> None:
         assert run("cancelling.py", endpoint.url).startswith(expected)
 
 
+def test_futures() -> None:
+    steps = "1 of 3: 2 to go\n2 of 3: 1 to go\n3 of 3: 0 to go\n"
+    expected = f"sum of all: 90\nquick first: True\ncancelled: True\n{steps}liftoff\n"
+    assert run("futures.py") == expected
+
+    with demo_server.build().serve_http() as endpoint:
+        assert run("futures.py", endpoint.url) == expected
+
+
 def test_oauth_browser(tmp_path: Path) -> None:
     folder = str(tmp_path / "grants")
     with OAuthServer() as server, demo_server.build().serve_http(intercept=server.protect) as endpoint:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from contextlib import suppress
 from typing import Optional
 
 from ..errors import CallCancelled, UsageError
@@ -27,8 +28,10 @@ class CancelToken:
         self.cancelled = False
         self.reason: Optional[str] = None
         self._calls: weakref.WeakSet[PendingCall] = weakref.WeakSet()
-        # Guards the set and the flag; calls are failed after it is released. Re-entrant, because a signal
-        # handler may cancel on the very thread that is just in here.
+        # The tokens that `follow` this one.
+        self._followers: list[weakref.ref[CancelToken]] = []
+        # Guards the set, the list and the flag; calls are failed after it is released. Re-entrant, because a
+        # signal handler may cancel on the very thread that is just in here.
         self._lock = threading.RLock()
 
     def cancel(self, reason: Optional[str] = None) -> None:
@@ -44,8 +47,27 @@ class CancelToken:
                 self.cancelled, self.reason = True, reason
             # Also the second time: a signal handler may have interrupted the first.
             calls = list(self._calls)
+            followers, self._followers = self._followers, []
         for call in calls:
             call.fail(self.error(call.method, call.request_sent))
+        for reference in followers:
+            follower = reference()
+            if follower is not None:
+                follower.cancel(self.reason)
+
+    def follow(self, other: CancelToken) -> None:
+        """Be cancelled as soon as another token is."""
+        with other._lock:
+            late = other.cancelled
+            if not late:
+                # When it goes, so does its entry: one token may serve any number of calls.
+                other._followers.append(weakref.ref(self, other._forget))
+        if late:
+            self.cancel(other.reason)
+
+    def _forget(self, reference: weakref.ref[CancelToken]) -> None:
+        with suppress(ValueError):
+            self._followers.remove(reference)
 
     def watch(self, call: PendingCall) -> None:
         """Have `cancel` fail this call; fail it at once if the token is cancelled."""

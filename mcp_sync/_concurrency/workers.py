@@ -154,6 +154,12 @@ class Workers:
     def _has_work(self) -> bool:
         return self._closed or bool(self._jobs)
 
+    @property
+    def alive(self) -> list[threading.Thread]:
+        """The threads that there are now."""
+        with self._lock:
+            return list(self._threads)
+
     def is_worker(self) -> bool:
         """Whether the calling thread is one of these."""
         return threading.current_thread() in self._threads

@@ -16,6 +16,18 @@ from .router import Router
 logger = logging.getLogger("mcp_sync.session")
 
 
+class DirectSink:
+    """A progress callback of our own, which runs on the thread that reads. It must not block there."""
+
+    def __call__(self, progress: float, total: Optional[float], message: Optional[str]) -> None:
+        """Take a report."""
+        raise NotImplementedError
+
+    def wait_for_room(self, call: PendingCall) -> None:
+        """Have a caller that reads its own response alone wait until this can take a report."""
+        raise NotImplementedError
+
+
 class ProgressSink:
     """Takes the progress of one call to the user's callback.
 
@@ -40,6 +52,11 @@ class ProgressSink:
         values = (amount, _number(params.get("total")), text if isinstance(text, str) else None)
         # A caller that reads its own response alone is free to run callbacks and to wait for room.
         by_caller = own is not None and threading.get_ident() == self._caller
+        if isinstance(self._callback, DirectSink):
+            if own is not None and by_caller:
+                self._callback.wait_for_room(own)
+            self._callback(*values)
+            return
         if self.inline is None:
             self._queued = True
             self._worker.submit(self._callback, *values, wait=own if by_caller else None, urgent=True)
