@@ -16,7 +16,10 @@ import mcp_sync
 from mcp_sync import errors
 
 PACKAGE = Path(mcp_sync.__file__).parent
-FACADES = ["mcp_sync", "mcp_sync.transports", "mcp_sync.types", "mcp_sync.testing", "mcp_sync.auth"]
+FACADES = [
+    *("mcp_sync", "mcp_sync.transports", "mcp_sync.types", "mcp_sync.testing", "mcp_sync.auth"),
+    "mcp_sync.tasks",
+]
 HEAVY = [
     "pydantic",
     "pydantic_core",
@@ -43,6 +46,7 @@ PROMISED = [
     "InsufficientScope",
     "WebSocket", "websocket_client", "LegacySSE", "sse_client",
     "OAuth", "ClientCredentials", "BearerToken", "auth",
+    "tasks", "TaskHandle", "TaskState", "TaskGone", "InvalidHandle",
 ]
 # fmt: on
 
@@ -69,7 +73,9 @@ def test_every_listed_name_exists_and_is_listed_once(facade):
         assert getattr(module, name) is not None
 
 
-@pytest.mark.parametrize("facade", ["mcp_sync", "mcp_sync.transports", "mcp_sync.types", "mcp_sync.auth"])
+@pytest.mark.parametrize(
+    "facade", ["mcp_sync", "mcp_sync.transports", "mcp_sync.types", "mcp_sync.auth", "mcp_sync.tasks"]
+)
 def test_dir_shows_every_listed_name(facade):
     module = importlib.import_module(facade)
     assert set(module.__all__) <= set(dir(module))
@@ -134,7 +140,6 @@ def test_importing_everything_starts_no_thread_and_opens_nothing():
     assert told.split()[0] == "1"
 
 
-
 @pytest.mark.parametrize("name", [name for name in mcp_sync.__all__ if name not in ("UNSET", "__version__")])
 def test_every_public_name_has_a_docstring_of_its_own(name):
     value = getattr(mcp_sync, name)
@@ -147,3 +152,12 @@ def test_every_public_name_has_a_docstring_of_its_own(name):
 
 def test_the_version_is_that_of_the_distribution():
     assert mcp_sync.__version__.split(".")[0].isdigit()
+
+
+def test_what_does_the_work_of_tasks_loads_with_the_first_one():
+    loaded = python(
+        "import sys; from mcp_sync import Client\n"
+        "Client(['server'])\n"
+        "print(sorted(name for name in sys.modules if name.startswith('mcp_sync.tasks')))"
+    )
+    assert loaded == "['mcp_sync.tasks', 'mcp_sync.tasks._extension']"
