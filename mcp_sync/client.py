@@ -18,11 +18,14 @@ from .handlers import (
     MessageHandler,
     SamplingCallback,
 )
-from .options import UNSET, Limits, Retry, TimeoutArgument, Timeouts
+from .options import UNSET, CacheOptions, Limits, Retry, TimeoutArgument, Timeouts
 from .session import ClientSession
 from .transports._base import Target
 
 C = TypeVar("C", bound="Client")
+
+# How long the end of a client may take that could not be opened, in seconds.
+_CLOSE_UNOPENED = 0.25
 
 
 class Client(ClientSession):
@@ -71,6 +74,7 @@ class Client(ClientSession):
         retry: Retry = Retry(),  # noqa: B008
         validation: str = "warn",
         extensions: Optional[ExtensionsArgument] = None,
+        cache: Optional[CacheOptions] = None,
         session: Any = None,
         session_id: Optional[str] = None,
         name: Optional[str] = None,
@@ -92,6 +96,7 @@ class Client(ClientSession):
             retry=retry,
             validation=validation,
             extensions=extensions,
+            cache=cache,
             name=name,
         )
         self._engine.plan.mode = mode
@@ -103,7 +108,8 @@ class Client(ClientSession):
         try:
             return self.open()
         except BaseException:
-            self.close()
+            # Within the time of the caller, or at Ctrl-C: a stubborn process is killed, not waited for.
+            self.close(min(_CLOSE_UNOPENED, self._timeouts.close or _CLOSE_UNOPENED))
             raise
 
     def open(self: C, *, timeout: TimeoutArgument = UNSET) -> C:

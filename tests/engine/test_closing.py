@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 import threading
 import time
 
 import pytest
 
 from mcp_sync import Client, ClientSession, InMemory, Timeouts, types
-from mcp_sync.errors import ClientClosed
+from mcp_sync.errors import CallTimeout, ClientClosed
 from mcp_sync.testing import FakeServer
 
 from .background import Background, wait_until
@@ -292,3 +294,40 @@ def test_a_callback_that_comes_too_late_to_use_the_client_is_no_fault(caplog):
     client.close()
     assert len(errors) == 1
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+# --- clients that could not be opened ----------------------------------------------------------------------
+
+# It says nothing, and neither the end of its input nor a SIGTERM ends it.
+STUBBORN = """
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if "interrupt" in sys.argv:
+    os.kill(os.getppid(), signal.SIGUSR1)
+while True:
+    time.sleep(60)
+"""
+
+
+def test_a_with_statement_that_fails_is_not_held_up_by_a_stubborn_server():
+    command = [sys.executable, "-c", STUBBORN]
+    started = time.monotonic()
+    with pytest.raises(CallTimeout), Client(command, timeout=1, timeouts=Timeouts(close=60)):
+        pass
+    assert time.monotonic() - started < 25  # With the patience of close() it would be half a minute.
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="needs POSIX signals")
+def test_an_interrupted_with_statement_is_not_held_up_by_a_stubborn_server():
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        started = time.monotonic()
+        command = [sys.executable, "-c", STUBBORN, "interrupt"]
+        with pytest.raises(KeyboardInterrupt), Client(command, timeouts=Timeouts(close=60)):
+            pass
+        assert time.monotonic() - started < 25
+    finally:
+        signal.signal(signal.SIGUSR1, before)
