@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 
 import pytest
 
 from mcp_sync import CallCancelled, CancelToken, Client, ClientClosed, InMemory, UrlElicitationRequired, types
+from mcp_sync._concurrency.deadline import Deadline
+from mcp_sync._concurrency.pending import PendingCall
+from mcp_sync._engine.visits import _Visits
 from mcp_sync.testing import FakeServer, ToolContext
 
 from .background import Background
@@ -211,3 +215,25 @@ def test_with_a_server_over_http_and_in_memory():
             server.completed_elicitations.clear()
             with Client(target, elicitation_callback=visit) as client:
                 assert client.call_tool("files").text == "files"
+
+
+def test_the_last_visit_is_never_missed_by_a_caller_that_begins_to_wait():
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for number in range(300):
+            visits, turn = _Visits({"1"}), PendingCall(number, "tools/call", Deadline(10))
+            start = threading.Barrier(2)
+
+            def finish(visits=visits, start=start):
+                start.wait()
+                visits.notified({"method": COMPLETE, "params": {"elicitationId": "1"}})
+
+            thread = threading.Thread(target=finish)
+            thread.start()
+            start.wait()
+            visits.wake(turn)
+            assert turn.wait()
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
