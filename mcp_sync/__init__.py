@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from . import auth, elicitation, errors, tasks, testing, transports, types
+    from . import auth, cache, elicitation, errors, tasks, testing, transports, types
     from ._concurrency.cancel import CancelToken
     from .auth import BearerToken, ClientCredentials, OAuth
     from .client import Client
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from .handlers import CallbackContext, progress
-    from .options import UNSET, Limits, Retry, Timeouts
+    from .options import UNSET, CacheOptions, Limits, Retry, Timeouts
     from .session import ClientSession
     from .subscriptions import (
         PromptsChanged,
@@ -95,6 +95,7 @@ __all__ = [
     "AuthError",
     "AuthorizationRequired",
     "BearerToken",
+    "CacheOptions",
     "CallCancelled",
     "CallTimeout",
     "CallbackContext",
@@ -159,6 +160,7 @@ __all__ = [
     "WebSocket",
     "__version__",
     "auth",
+    "cache",
     "elicitation",
     "errors",
     "progress",
@@ -172,7 +174,7 @@ __all__ = [
     "websocket_client",
 ]
 
-_SUBMODULES = ("auth", "elicitation", "errors", "tasks", "testing", "transports", "types")
+_SUBMODULES = ("auth", "cache", "elicitation", "errors", "tasks", "testing", "transports", "types")
 _HOMES = {
     "CancelToken": "_concurrency.cancel",
     "Client": "client",
@@ -180,6 +182,7 @@ _HOMES = {
     "CallbackContext": "handlers",
     "progress": "handlers",
     "UNSET": "options",
+    "CacheOptions": "options",
     "Limits": "options",
     "Retry": "options",
     "Timeouts": "options",

@@ -89,15 +89,24 @@ def call_options(
     headers: Headers = None,
     progress: Optional[ProgressCallback] = None,
     wants_progress: bool = False,
+    cache: str = "use",
 ) -> CallOptions:
     """Return what goes with one call, checked."""
-    if meta is None and cancel is None and headers is None and progress is None and not wants_progress:
+    is_plain = meta is None and cancel is None and headers is None and progress is None
+    if is_plain and not wants_progress and cache == "use":
         return NO_OPTIONS
+    if cache not in ("use", "refresh", "bypass"):
+        raise UsageError(f'cache must be "use", "refresh" or "bypass", not {cache!r}')
     if cancel is not None:
         check_instance("cancel", cancel, CancelToken)
     check_callback("progress_callback", progress)
     return CallOptions(
-        as_dict("meta", meta), checked_headers(headers) or {}, cancel, progress, wants_progress
+        as_dict("meta", meta),
+        checked_headers(headers) or {},
+        cancel,
+        progress,
+        wants_progress,
+        cache=cache,
     )
 
 

@@ -36,27 +36,40 @@ class ToolVerbs(Calls):
         meta: Meta = None,
         cancel: Optional[CancelToken] = None,
         headers: Headers = None,
+        cache: str = "use",
     ) -> types.ListToolsResult:
         """Return one page of the server's tools. `tools` follows the pages."""
-        return self._list_tools(cursor, call_options(meta, cancel, headers), self._deadline(timeout))
+        options = call_options(meta, cancel, headers, cache=cache)
+        return self._list_tools(cursor, options, self._deadline(timeout))
 
     def _list_tools(
         self, cursor: Optional[str], options: CallOptions, deadline: Deadline
     ) -> types.ListToolsResult:
-        # Before the call: the connection may be gone when the result is there.
-        mirrors = self._mirrors(self._engine.connection(deadline, options.cancel))
         params = {} if cursor is None else {"cursor": cursor}
-        result = self._engine.call(methods.LIST_TOOLS, params, types.ListToolsResult, options, deadline)
-        self._tools.learn(result, mirrors)
+        engine, spec, model = self._engine, methods.LIST_TOOLS, types.ListToolsResult
+        cache = engine.plan.cache
+        if cache is not None:
+            return cache.call(engine, spec, params, model, options, deadline, self._learn)
+        # Before the call: it may be gone when the result is there.
+        connection = engine.connection(deadline, options.cancel)
+        result = engine.call(spec, params, model, options, deadline)
+        self._learn(result, connection)
         return result
 
-    def tools(self, *, timeout: TimeoutArgument = UNSET, headers: Headers = None) -> Iterator[types.Tool]:
+    def _learn(self, result: types.ListToolsResult, connection: Connection) -> None:
+        self._tools.learn(result, self._mirrors(connection))
+
+    def tools(
+        self, *, timeout: TimeoutArgument = UNSET, headers: Headers = None, cache: str = "use"
+    ) -> Iterator[types.Tool]:
         """Iterate over all tools; ``timeout`` bounds each page.
 
         Raises:
             InvalidResult: The server's pages never end (a cursor comes twice, or ``Limits.pages``).
         """
-        return self._all(lambda cursor: self.list_tools(cursor, timeout=timeout, headers=headers), "tools")
+        return self._all(
+            lambda cursor: self.list_tools(cursor, timeout=timeout, headers=headers, cache=cache), "tools"
+        )
 
     def call_tool(
         self,
@@ -185,7 +198,7 @@ class ToolVerbs(Calls):
         return options._replace(headers={**options.headers, **headers}) if headers else options
 
     def _relist(self, options: CallOptions, deadline: Deadline) -> None:
-        plain = CallOptions(headers=options.headers, cancel=options.cancel)
+        plain = CallOptions(headers=options.headers, cancel=options.cancel, cache="refresh")
         for _ in self._all(lambda cursor: self._list_tools(cursor, plain, deadline), "tools"):
             pass
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import enum
 import threading
-from dataclasses import dataclass
-from typing import Any, Optional, Union
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 from .errors import UsageError
+
+if TYPE_CHECKING:
+    from .cache import CacheStore
 
 
 class _Unset(enum.Enum):
@@ -98,19 +101,19 @@ class Limits:
         input_rounds: How often a server may ask for input within one call (2026-07-28).
         queue_length: How many messages may wait for the callbacks.
         handler_threads: How many server requests are answered at a time.
+        submit_threads: How many calls of ``submit`` and ``stream_tool`` run at a time; more of them wait.
         stderr_lines: How many of the last lines of a server's standard error are kept.
     """
 
-        submit_threads: How many calls of ``submit`` and ``stream_tool`` run at a time; more of them wait.
     message_bytes: int = 64 * 1024 * 1024
     pages: int = 1000
     input_rounds: int = 10
     queue_length: int = 10_000
     handler_threads: int = 4
+    submit_threads: int = 32
     stderr_lines: int = 50
 
     def __post_init__(self) -> None:
-    submit_threads: int = 32
         for name, value in vars(self).items():
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise UsageError(f"Limits.{name} must be a whole number of at least 1, not {value!r}")
@@ -158,3 +161,61 @@ class Retry:
             if getattr(self, name) is None:
                 raise UsageError(f"Retry.{name} must be a number of seconds, not None")
             check_seconds(f"Retry.{name}", getattr(self, name))
+
+
+@dataclass(frozen=True)
+class CacheOptions:
+    """Which answers of a server are kept, and where: ``Client(..., cache=CacheOptions())``.
+
+    Lists and resources are kept for as long as the server says (2026-07-28; "Caching" in the server utilities
+    of the specification), and no longer than until it tells that they have changed. What it marks as public
+    is shared by all who use the store. All else is for one principal only:
+
+    - the ``principal`` that is named here, or by ``client.for_principal``;
+    - else whoever the credentials are for: headers, a pair of user name and password, a client certificate,
+      the token of a `BearerToken`, or the ``principal`` of an `OAuth` and its like, whatever token that has
+      just now. A function that gives tokens is asked for each list and read;
+    - else this client alone: where there is no telling, as with other ``auth`` objects, with ``session=``,
+      and without a URL. A client whose ``auth`` presents now this user and now that one must have no cache.
+
+    A call with ``meta=``, ``headers=`` or ``on_input="raise"`` leaves the cache aside, and ``request`` does.
+
+    Attributes:
+        store: A `CacheStore`; by default a `MemoryCache` of this client's own.
+        principal: Whose answers they are. The same name means the same user to all that share the store.
+        secret: A secret of your application, with which credentials are hashed. Processes that share a store
+            find each other's private answers by the same secret or ``principal``; without both they do not.
+        default_ttl: For how many seconds answers stay fresh about which the server says nothing, as all do
+            before 2026-07-28. 0: they are not kept.
+        max_ttl: The most seconds that any answer stays fresh, whatever the server says.
+        stale_on_error: For how many seconds after that an answer may still be given, with a warning in the
+            log, where the server cannot be reached, has an error of HTTP (5xx), or is too slow.
+        share_public: Whether what the server marks as public is shared. ``False`` if servers are not to be
+            trusted with that.
+
+    Raises:
+        UsageError: Something of it cannot work.
+    """
+
+    store: Optional[CacheStore] = None
+    principal: Optional[str] = None
+    secret: Union[str, bytes, None] = field(default=None, repr=False)
+    default_ttl: float = 0.0
+    max_ttl: float = 24 * 3600.0
+    stale_on_error: float = 0.0
+    share_public: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("default_ttl", "max_ttl", "stale_on_error"):
+            check_seconds(f"CacheOptions.{name}", getattr(self, name))
+            if getattr(self, name) is None:
+                raise UsageError(f"CacheOptions.{name} must be a number of seconds, not None")
+        for name in ("get_many", "put", "delete"):
+            if self.store is not None and not callable(getattr(self.store, name, None)):
+                raise UsageError(f"CacheOptions.store has no method {name}: see mcp_sync.cache.CacheStore")
+        if self.principal is not None and (not isinstance(self.principal, str) or not self.principal):
+            raise UsageError("CacheOptions.principal must be a string that is not empty")
+        if self.secret is not None and (not isinstance(self.secret, (str, bytes)) or not self.secret):
+            raise UsageError("CacheOptions.secret must be a str or bytes, and not empty")
+        if not isinstance(self.share_public, bool):
+            raise UsageError("CacheOptions.share_public must be True or False")

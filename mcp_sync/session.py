@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import weakref
 from types import TracebackType
-from typing import Any, Callable, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar
 
 from . import types
 from ._arguments import check_callback, check_instance, check_level
 from ._calls import deadline_of
 from ._concurrency.deadline import Deadline
+from ._concurrency.fork import hold_off
 from ._concurrency.threads import client_name
 from ._engine.assembly import build_engine
 from ._engine.connection import Connection
@@ -27,10 +28,22 @@ from .handlers import (
     MessageHandler,
     SamplingCallback,
 )
-from .options import UNSET, Limits, Retry, TimeoutArgument, Timeouts, check_seconds, check_validation
+from .options import (
+    UNSET,
+    CacheOptions,
+    Limits,
+    Retry,
+    TimeoutArgument,
+    Timeouts,
+    check_seconds,
+    check_validation,
+)
 from .tasks._extension import Tasks
 from .transports._base import Settings, Target
 from .verbs import Verbs
+
+if TYPE_CHECKING:
+    from ._engine.cache import ResponseCache
 
 _DEFAULT_EXTENSIONS = extensions_of([Tasks()])
 
@@ -48,6 +61,8 @@ class ClientSession(Verbs):
       stay silent for ``Timeouts.silence`` and last ``Timeouts.total`` at most.
     - ``meta``: entries for the request's ``_meta``.
     - ``cancel``: a `CancelToken`.
+    - ``cache``: for lists and resources, where the client keeps answers: ``"use"`` them; ``"refresh"`` to ask
+      the server and keep its answer; ``"bypass"`` to leave the cache aside.
 
     and raise, beside what they list: `CallTimeout`, `CallCancelled`, `ClientClosed`, `TransportError`
     and its kinds, `RemoteError` and its kinds, and `ProtocolError` if the server breaks the rules.
@@ -71,6 +86,7 @@ class ClientSession(Verbs):
         extensions: Extensions (2026-07-28): objects of `mcp_sync.extensions`, or identifiers that are only
             declared, perhaps as a mapping to their settings. They replace the default, which is
             ``[mcp_sync.tasks.Tasks()]``; ``()`` is none.
+        cache: Which answers are kept for as long as the server says; by default none.
         name: A name for log messages and threads.
 
     Raises:
@@ -96,6 +112,7 @@ class ClientSession(Verbs):
         retry: Retry = Retry(),  # noqa: B008
         validation: str = "warn",
         extensions: Optional[ExtensionsArgument] = None,
+        cache: Optional[CacheOptions] = None,
         name: Optional[str] = None,
     ) -> None:
         self._check_arguments(transport, timeout, validation)
@@ -129,6 +146,11 @@ class ClientSession(Verbs):
             log_level=log_level,
             reopen=self._reopen,
         )
+        if cache is not None:
+            check_instance("cache", cache, CacheOptions)
+            with hold_off():
+                from ._engine.cache import keep_answers
+            keep_answers(self._engine, cache)
 
     @staticmethod
     def _check_arguments(transport: Any, timeout: TimeoutArgument, validation: str) -> None:
@@ -214,6 +236,18 @@ class ClientSession(Verbs):
     def closed(self) -> bool:
         """Whether it was closed."""
         return self._engine.closed
+
+    @property
+    def cache(self) -> ResponseCache:
+        """The answers that are kept: ``clear(method=None)`` forgets them, ``stats`` counts.
+
+        Raises:
+            UsageError: None are kept.
+        """
+        cache = self._engine.plan.cache
+        if cache is None:
+            raise UsageError("this client keeps no answers: make it with cache=CacheOptions()")
+        return cache
 
     # --- what is known of the server -----------------------------------------------------------------
 

@@ -33,17 +33,19 @@ class Verbs(WatchVerbs, TaskVerbs, FutureVerbs):
         meta: Meta = None,
         cancel: Optional[CancelToken] = None,
         headers: Headers = None,
+        cache: str = "use",
     ) -> types.ListResourcesResult:
         """Return one page of the server's resources. `resources` follows the pages."""
-        options = call_options(meta, cancel, headers)
+        options = call_options(meta, cancel, headers, cache=cache)
         return self._page(methods.LIST_RESOURCES, types.ListResourcesResult, cursor, options, timeout)
 
     def resources(
-        self, *, timeout: TimeoutArgument = UNSET, headers: Headers = None
+        self, *, timeout: TimeoutArgument = UNSET, headers: Headers = None, cache: str = "use"
     ) -> Iterator[types.Resource]:
         """Iterate over all resources; ``timeout`` bounds each page."""
         return self._all(
-            lambda cursor: self.list_resources(cursor, timeout=timeout, headers=headers), "resources"
+            lambda cursor: self.list_resources(cursor, timeout=timeout, headers=headers, cache=cache),
+            "resources",
         )
 
     def list_resource_templates(
@@ -54,18 +56,21 @@ class Verbs(WatchVerbs, TaskVerbs, FutureVerbs):
         meta: Meta = None,
         cancel: Optional[CancelToken] = None,
         headers: Headers = None,
+        cache: str = "use",
     ) -> types.ListResourceTemplatesResult:
         """Return one page of the server's resource templates. `resource_templates` follows the pages."""
         model = types.ListResourceTemplatesResult
-        options = call_options(meta, cancel, headers)
+        options = call_options(meta, cancel, headers, cache=cache)
         return self._page(methods.LIST_RESOURCE_TEMPLATES, model, cursor, options, timeout)
 
     def resource_templates(
-        self, *, timeout: TimeoutArgument = UNSET, headers: Headers = None
+        self, *, timeout: TimeoutArgument = UNSET, headers: Headers = None, cache: str = "use"
     ) -> Iterator[types.ResourceTemplate]:
         """Iterate over all resource templates; ``timeout`` bounds each page."""
         return self._all(
-            lambda cursor: self.list_resource_templates(cursor, timeout=timeout, headers=headers),
+            lambda cursor: self.list_resource_templates(
+                cursor, timeout=timeout, headers=headers, cache=cache
+            ),
             "resource_templates",
         )
 
@@ -79,6 +84,7 @@ class Verbs(WatchVerbs, TaskVerbs, FutureVerbs):
         cancel: Optional[CancelToken] = None,
         headers: Headers = None,
         on_input: str = "answer",
+        cache: str = "use",
     ) -> types.ReadResourceResult:
         """Return the contents of a resource; ``on_input`` as with `call_tool`.
 
@@ -86,7 +92,8 @@ class Verbs(WatchVerbs, TaskVerbs, FutureVerbs):
             ResourceNotFound, InvalidParams: No such resource (older servers, 2026-07-28).
             InputRequired: Only with ``on_input="raise"``.
         """
-        options = pausing(call_options(meta, cancel, headers, progress_callback), on_input)
+        options = call_options(meta, cancel, headers, progress_callback, cache=cache)
+        options = pausing(options, on_input)
         params = {"uri": as_uri(uri)}
         return self._call(methods.READ_RESOURCE, params, types.ReadResourceResult, options, timeout)
 
@@ -100,15 +107,18 @@ class Verbs(WatchVerbs, TaskVerbs, FutureVerbs):
         meta: Meta = None,
         cancel: Optional[CancelToken] = None,
         headers: Headers = None,
+        cache: str = "use",
     ) -> types.ListPromptsResult:
         """Return one page of the server's prompts. `prompts` follows the pages."""
-        options = call_options(meta, cancel, headers)
+        options = call_options(meta, cancel, headers, cache=cache)
         return self._page(methods.LIST_PROMPTS, types.ListPromptsResult, cursor, options, timeout)
 
-    def prompts(self, *, timeout: TimeoutArgument = UNSET, headers: Headers = None) -> Iterator[types.Prompt]:
+    def prompts(
+        self, *, timeout: TimeoutArgument = UNSET, headers: Headers = None, cache: str = "use"
+    ) -> Iterator[types.Prompt]:
         """Iterate over all prompts; ``timeout`` bounds each page."""
         return self._all(
-            lambda cursor: self.list_prompts(cursor, timeout=timeout, headers=headers), "prompts"
+            lambda cursor: self.list_prompts(cursor, timeout=timeout, headers=headers, cache=cache), "prompts"
         )
 
     def get_prompt(
@@ -304,6 +314,8 @@ class Verbs(WatchVerbs, TaskVerbs, FutureVerbs):
         deadline = self._deadline(timeout)
         if not (result_type is dict or callable(getattr(result_type, "model_validate", None))):
             raise UsageError(f"result_type must be dict or a pydantic model, not {result_type!r}")
+        if self._engine.plan.cache is not None:
+            options = options._replace(cache="bypass")
         if result_type is dict:
             return self._engine.call_raw(spec, as_dict("params", params), options, deadline)
         return self._engine.call(spec, as_dict("params", params), result_type, options, deadline)

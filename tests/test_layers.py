@@ -25,6 +25,7 @@ LAYERS = {
     "types": 1,
     "options": 1,
     "_arguments": 1,
+    "cache": 1,
     "handlers": 1,
     "extensions": 1,
     "_protocol": 2,

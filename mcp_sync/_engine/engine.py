@@ -14,6 +14,7 @@ from typing import Any, Optional, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from .._concurrency.cancel import CancelToken
 from .._concurrency.deadline import Deadline
 from .._concurrency.fork import hold_off
 from .._protocol import methods
@@ -63,17 +64,37 @@ class Engine(Lifecycle):
             InvalidResult: The result has not the shape of ``model``.
             MCPError: Everything that `errors` lists.
         """
-        result = self.call_raw(spec, params, options, deadline)
-        try:
-            return model.model_validate(result)
-        except ValidationError as error:
-            text = f"the result of {spec.method} is malformed: {first_problem(error)}"
-            raise InvalidResult(text, result=result) from error
+        cache = self.plan.cache
+        if cache is not None:
+            return cache.call(self, spec, params, model, options, deadline)
+        return _validated(spec, model, self.call_raw(spec, params, options, deadline))
+
+    def fresh(
+        self,
+        spec: MethodSpec,
+        params: dict[str, Any],
+        model: type[M],
+        options: CallOptions,
+        deadline: Deadline,
+    ) -> tuple[bool, dict[str, Any], M]:
+        """Make a call, whatever is in the cache.
+
+        Returns:
+            Whether the server's first answer was the final one; the result as it came, and validated.
+        """
+        is_first, result = self._answer(spec, params, options, deadline)
+        return is_first, result, _validated(spec, model, result)
 
     def call_raw(
         self, spec: MethodSpec, params: dict[str, Any], options: CallOptions, deadline: Deadline
     ) -> dict[str, Any]:
         """Make a call and return its final result as it came, or one of a kind in ``options.stop_at``."""
+        return self._answer(spec, params, options, deadline)[1]
+
+    def _answer(
+        self, spec: MethodSpec, params: dict[str, Any], options: CallOptions, deadline: Deadline
+    ) -> tuple[bool, dict[str, Any]]:
+        """Return whether the server's first answer was the final one, and that."""
         connection = self.connection(deadline, options.cancel)
         try:
             kind, result = self._exchange(connection, spec, params, options, deadline)
@@ -86,9 +107,9 @@ class Engine(Lifecycle):
             self._check_revision(connection, refusal, options, deadline)
             raise
         if kind == COMPLETE:
-            return result
+            return True, result
         try:
-            return self._go_on(spec, params, options, deadline, kind, result)
+            return False, self._go_on(spec, params, options, deadline, kind, result)
         except (TransportError, CallTimeout, CallCancelled) as error:
             error.request_sent = True  # Whatever became of the last request, the first one was answered.
             raise
@@ -137,7 +158,7 @@ class Engine(Lifecycle):
             if requests and options.pause:
                 with hold_off():
                     from .pausing import paused
-                raise paused(self.plan, self._version(), spec, params, options.meta, result)
+                raise paused(self.plan, self.version, spec, params, options.meta, result)
             responses = self.answer_inputs(requests, spec, result, deadline)
             again = next_params(params, result, responses)
             connection = self.connection(deadline, options.cancel)
@@ -153,10 +174,22 @@ class Engine(Lifecycle):
         finally:
             interim.drain()
 
-    def _version(self) -> str:
-        """Return the revision that was spoken last."""
+    @property
+    def version(self) -> str:
+        """The revision that was spoken last."""
         connection = self._connection
         return connection.era.version if connection is not None else LATEST_MODERN
+
+    def latest(self, deadline: Deadline, cancel: Optional[CancelToken] = None) -> Connection:
+        """Return the connection that was in use last, even if it is lost; open one if there was none.
+
+        Raises:
+            MCPError: As `connection` does.
+        """
+        connection = self._connection
+        if connection is None or self._closed:
+            return self.connection(deadline, cancel)
+        return connection
 
     def _exchange(
         self,
@@ -271,3 +304,18 @@ class Engine(Lifecycle):
             return {key: answers.answer(request, key) for key, request in requests.items()}
         finally:
             deadline.release()
+
+    def after_fork_in_child(self) -> None:
+        """See `Lifecycle.after_fork_in_child`."""
+        super().after_fork_in_child()
+        if self.plan.cache is not None:
+            self.plan.cache.after_fork_in_child()
+            self.router.watch(self.plan.cache.observe)
+
+
+def _validated(spec: MethodSpec, model: type[M], result: dict[str, Any]) -> M:
+    try:
+        return model.model_validate(result)
+    except ValidationError as error:
+        text = f"the result of {spec.method} is malformed: {first_problem(error)}"
+        raise InvalidResult(text, result=result) from error

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Optional
+from typing import TYPE_CHECKING, Optional
 
 from ..transports._base import Settings, Target
 from .extensions import Extensions
 from .opening import Identity
 from .subscribed import Subscribed
+
+if TYPE_CHECKING:
+    from .cache import ResponseCache
 
 
 @dataclass
@@ -27,6 +30,7 @@ class Plan:
         extensions: What the client knows beside the protocol.
         subscriptions: The resources that a session is subscribed to.
         principal: For whom the calls are made, ``None`` if that was not said.
+        cache: Keeps answers, ``None`` if none are to be kept.
     """
 
     target: Target
@@ -40,6 +44,7 @@ class Plan:
     extensions: Extensions = field(default_factory=Extensions)
     subscriptions: Subscribed = field(default_factory=Subscribed)
     principal: Optional[str] = None
+    cache: Optional[ResponseCache] = None
 
     @property
     def listening(self) -> bool:

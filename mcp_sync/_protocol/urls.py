@@ -6,6 +6,8 @@ import ipaddress
 from typing import Optional
 from urllib.parse import urlsplit
 
+# Of more places than this no URI is a part.
+_DEEPEST = 64
 DEFAULT_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 
 
@@ -24,6 +26,15 @@ def public_url(url: str) -> str:
         return "(unreadable URL)"
     host = parts.netloc.rpartition("@")[2]
     return f"{parts.scheme}://{host}{parts.path}" if host else parts.path
+
+
+def enclosing(uri: str) -> tuple[str, ...]:
+    """Return a URI and those of what it may be a part of: all that end before or after an earlier slash."""
+    found = [uri]
+    while len(found) < _DEEPEST and "/" in uri:
+        uri = uri.rpartition("/")[0]
+        found += [uri + "/", uri]
+    return tuple(found)
 
 
 def is_loopback(host: Optional[str]) -> bool:

@@ -49,15 +49,23 @@ class BearerToken(AuthBase):
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         """Put the token on a request."""
         self._check_target(request.url or "")
-        token = read_source(_NAME, self._source)
+        token = self.read()
         _present(request, token)
         if not isinstance(self._source, str):
             request.register_hook("response", _Repetition(self, token, request).after)  # type: ignore[no-untyped-call]
         return request
 
+    def read(self) -> str:
+        """Return the token that a request would get now.
+
+        Raises:
+            AuthError: The function that gives it failed.
+        """
+        return read_source(_NAME, self._source)
+
     def _newer(self, token: str) -> Optional[str]:
         """Return the token that is valid now, ``None`` if it is still the same."""
-        current = read_source(_NAME, self._source)
+        current = self.read()
         return None if current == token else current
 
     def _may_go_to(self, url: str) -> bool:

@@ -1,0 +1,352 @@
+"""The response cache of one client ("Caching" in the server utilities of the specification)."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import weakref
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, TypeVar, cast
+
+from pydantic import BaseModel
+
+from .._concurrency.deadline import Deadline
+from .._concurrency.workers import Workers
+from .._protocol import methods
+from .._protocol.methods import MethodSpec
+from ..cache import CacheStats
+from ..errors import (
+    AuthError,
+    CallTimeout,
+    HTTPStatusError,
+    InvalidParams,
+    MCPError,
+    MessageTooLarge,
+    MethodNotFound,
+    TransportError,
+    UsageError,
+)
+from ..options import CacheOptions
+from ..transports._base import Target
+from .cache_entry import Entry, copied
+from .cache_keys import Keys, Place
+from .cache_shelf import CACHED, Found, Shelf, now
+from .call_options import NO_OPTIONS, CallOptions
+from .flights import Flight, Flights, turn_of
+
+if TYPE_CHECKING:
+    from .connection import Connection
+    from .engine import Engine
+
+logger = logging.getLogger("mcp_sync.cache")
+M = TypeVar("M", bound=BaseModel)
+Prepare = Optional[Callable[[Any, "Connection"], None]]
+
+# More requests than this are not remembered.
+_MOST = 1000
+
+
+class _Asked(NamedTuple):
+    """One call: what is asked, and by whom."""
+
+    engine: Engine
+    spec: MethodSpec
+    params: dict[str, Any]
+    model: type[BaseModel]
+    options: CallOptions
+    deadline: Deadline
+    connection: Connection
+    place: Place
+
+
+class ResponseCache:
+    """What ``client.cache`` is: the answers that are kept for one client. Safe for any number of threads.
+
+    A forked child goes on with a copy of what is kept in memory.
+
+    Args:
+        options: What may be kept, and where.
+        target: The server.
+        principal: For whom the calls are made, ``None`` if that was not said.
+        sender: Runs what must not hold up a thread that reads.
+    """
+
+    def __init__(
+        self, options: CacheOptions, target: Target, principal: Optional[str], sender: Workers
+    ) -> None:
+        self._options = options
+        self._keys = Keys(target, options.principal if principal is None else principal, options.secret)
+        self._shelf = Shelf(options, self._keys, sender)
+        self.observe = self._shelf.observe
+        self._flights = Flights()
+        # Requests whose last answer could not be kept: nobody waits for the answer of another to them.
+        self._unkept: set[str] = set()
+        # What the client has made of an entry: tools are filtered, and learnt from, once.
+        self._prepared: weakref.WeakKeyDictionary[Entry, BaseModel] = weakref.WeakKeyDictionary()
+        # Guards `_counts`. Re-entrant: a signal handler may make a call.
+        self._lock = threading.RLock()
+        self._counts = dict.fromkeys(CacheStats._fields, 0)
+
+    def __repr__(self) -> str:
+        return f"<ResponseCache in {type(self._shelf.store).__name__}>"
+
+    @property
+    def stats(self) -> CacheStats:
+        """What it has done so far."""
+        return CacheStats(**self._counts)
+
+    def clear(self, method: Optional[str] = None) -> None:
+        """Forget what is kept of this server, for all principals that share the store.
+
+        Args:
+            method: Only the answers of one method, such as ``"tools/list"``.
+
+        Raises:
+            UsageError: Answers of that method are never kept.
+        """
+        if method is not None and method not in CACHED:
+            raise UsageError(f"method must be one of {', '.join(CACHED)}, not {method!r}")
+        self._outdate(*(CACHED if method is None else (method,)))
+
+    def _outdate(self, *names: str) -> None:
+        self._shelf.note(names)
+        self._shelf.take_back()
+
+    # --- calls -----------------------------------------------------------------------------------
+
+    def call(
+        self,
+        engine: Engine,
+        spec: MethodSpec,
+        params: dict[str, Any],
+        model: type[M],
+        options: CallOptions,
+        deadline: Deadline,
+        prepare: Prepare = None,
+    ) -> M:
+        """Return the answer to a request: one that is kept, or the server's.
+
+        Args:
+            engine: Makes the call.
+            spec: The method.
+            params: Its params.
+            model: The model of its result.
+            options: Options of the call.
+            deadline: That of the call.
+            prepare: Looks at each result, and may change it, before anybody gets it.
+        """
+        if not spec.cacheable:
+            return self._watched(engine, spec, params, model, options, deadline)
+        if options.cancel is not None and options.cancel.cancelled:
+            raise options.cancel.error(spec.method, False)
+        connection = engine.latest(deadline, options.cancel)
+        place = self._place(spec, params, options, connection)
+        if place is None:
+            result = engine.fresh(spec, params, model, options, deadline)[2]
+            if prepare is not None:
+                prepare(result, connection)
+            return result
+        asked = _Asked(engine, spec, params, model, options, deadline, connection, place)
+        entry = self._renew(asked) if options.cache == "refresh" else self._get(asked)
+        return cast("M", self._hand_out(entry, prepare, connection))
+
+    def _place(
+        self, spec: MethodSpec, params: dict[str, Any], options: CallOptions, connection: Connection
+    ) -> Optional[Place]:
+        """Return where the answer is kept, ``None`` if the call leaves the cache aside."""
+        if options is not NO_OPTIONS and _goes_by(params, options):
+            return None
+        try:
+            return self._keys.place(spec.method, params, connection.era.version)
+        except AuthError:
+            return None  # The call itself raises it.
+
+    def _watched(
+        self,
+        engine: Engine,
+        spec: MethodSpec,
+        params: dict[str, Any],
+        model: type[M],
+        options: CallOptions,
+        deadline: Deadline,
+    ) -> M:
+        """Make another call, which may show that what is kept is out of date."""
+        try:
+            return engine.fresh(spec, params, model, options, deadline)[2]
+        except (InvalidParams, MethodNotFound):
+            if spec is methods.CALL_TOOL:
+                self._outdate(methods.LIST_TOOLS.method)
+            raise
+
+    def _hand_out(self, entry: Entry, prepare: Prepare, connection: Connection) -> BaseModel:
+        if prepare is None:
+            return copied(entry.result)
+        ready = self._prepared.get(entry)
+        if ready is None:
+            ready = copied(entry.result)
+            prepare(ready, connection)
+            self._prepared[entry] = ready
+        return copied(ready)
+
+    def _renew(self, asked: _Asked) -> Entry:
+        """Fetch an answer, whatever there is."""
+        self._flights.overtake((asked.place.private, self._shelf.generation))
+        self._count("refreshes")
+        return self._fetch(asked, self._shelf.look(asked.place, asked.model))
+
+    def _get(self, asked: _Asked) -> Entry:
+        """Return a fresh answer: that of the store, of a thread that fetches it already, or of the server."""
+        private = asked.place.private
+        while True:
+            found = self._shelf.look(asked.place, asked.model)
+            if found.fresh is not None:
+                self._count("hits")
+                return found.fresh
+            if private in self._unkept or asked.options.progress is not None:
+                return self._fetch_or_stale(asked, found)
+            key, own = (private, self._shelf.generation), Flight()
+            try:
+                flight = self._flights.join(key, own)
+                if flight is own:
+                    return self._lead(asked, own)
+            finally:
+                self._flights.land(key, own)
+            entry = self._follow(asked, flight, found)
+            if entry is not None:
+                return entry
+
+    def _lead(self, asked: _Asked, flight: Flight) -> Entry:
+        """Fetch an answer for all who wait for it."""
+        generation = self._shelf.generation
+        found = self._shelf.look(asked.place, asked.model)  # Again: another thread may have been quicker.
+        if found.fresh is not None:
+            self._count("hits")
+            flight.entry = found.fresh
+            return found.fresh
+        try:
+            entry = self._fetch_or_stale(asked, found, flight)
+        except MCPError as error:
+            flight.unreachable = _is_unreachable(error)
+            raise
+        if entry is found.stale:
+            flight.unreachable = True
+        elif not entry.marks:
+            flight.shareable = False
+        elif generation == self._shelf.generation and not flight.overtaken:
+            flight.entry = entry
+        return entry
+
+    def _follow(self, asked: _Asked, flight: Flight, found: Found) -> Optional[Entry]:
+        """Wait for the answer that another thread fetches; ``None`` if this one has to look again."""
+        if flight.thread == threading.get_ident():
+            # A callback of that very call, which cannot go on before this one.
+            return self._fetch_or_stale(asked, found)
+        turn = turn_of(asked.spec.method, asked.deadline)
+        in_time = flight.wait(turn, asked.options.cancel)
+        if in_time:
+            asked.deadline.touch()
+        if flight.entry is not None:
+            self._count("hits")
+            return flight.entry
+        if not in_time or flight.unreachable:
+            if found.stale is not None:
+                return self._stale(asked, found.stale, "it cannot be reached, or is too slow")
+            if not in_time:
+                raise asked.connection.timeout_error(turn)
+        return None if flight.shareable else self._fetch_or_stale(asked, found)
+
+    def _fetch_or_stale(self, asked: _Asked, found: Found, flight: Optional[Flight] = None) -> Entry:
+        """Ask the server; where it does not answer, return what is out of date, if there is something."""
+        self._count("misses")
+        try:
+            return self._fetch(asked, found, flight)
+        except (TransportError, CallTimeout) as error:
+            if found.stale is None or not _is_unreachable(error):
+                raise
+            return self._stale(asked, found.stale, str(error))
+
+    def _stale(self, asked: _Asked, entry: Entry, reason: str) -> Entry:
+        self._count("stale")
+        age = now() - entry.arrived
+        logger.warning(
+            "%s: gave an answer of the server that is %.0f s old: %s", asked.spec.method, age, reason
+        )
+        return entry
+
+    def _fetch(self, asked: _Asked, found: Found, flight: Optional[Flight] = None) -> Entry:
+        """Ask the server, and keep its answer if it may be kept. An entry without marks was not."""
+        marks = self._shelf.marks(asked.place, found)
+        engine, spec, params = asked.engine, asked.spec, asked.params
+        try:
+            is_first, result, model = engine.fresh(spec, params, asked.model, asked.options, asked.deadline)
+        except InvalidParams:
+            if "cursor" in params:
+                # A cursor that is of no use any more: the pages that led to it are not, either.
+                self._outdate(spec.method)
+            raise
+        arrived, seconds = now(), self._seconds(result)
+        # A new connection may speak another revision, under which the answer would have another key.
+        same = engine.version == asked.connection.era.version
+        may_be_kept = is_first and seconds > 0 and same
+        entry = Entry(arrived, arrived + seconds, marks if may_be_kept else (), model)
+        if flight is None or not flight.overtaken:
+            self._keep(asked.place, found, entry, result)
+        return entry
+
+    def _seconds(self, result: Mapping[str, Any]) -> float:
+        """Return for how many seconds a result stays fresh."""
+        ttl, most = result.get("ttlMs"), self._options.max_ttl
+        if isinstance(ttl, bool) or not isinstance(ttl, (int, float)) or ttl != ttl:
+            return min(self._options.default_ttl, most)
+        return min(ttl, most * 1000) / 1000 if ttl > 0 else 0.0
+
+    def _keep(self, place: Place, found: Found, entry: Entry, result: dict[str, Any]) -> None:
+        if not entry.marks:
+            self._shelf.discard(found)
+            if len(self._unkept) >= _MOST:
+                self._unkept = set()
+            self._unkept.add(place.private)
+            return
+        is_public = result.get("cacheScope") == "public" and self._options.share_public
+        if self._shelf.keep(place.public if is_public else place.private, entry, result, found):
+            self._count("stores")
+        self._unkept.discard(place.private)
+
+    def _count(self, kind: str) -> None:
+        with self._lock:
+            self._counts[kind] += 1
+
+    def after_fork_in_child(self) -> None:
+        """Forget the threads of the parent."""
+        self._lock = threading.RLock()
+        self._flights = Flights()
+        self._shelf.after_fork_in_child()
+
+
+def _goes_by(params: Mapping[str, Any], options: CallOptions) -> bool:
+    """Whether a call leaves the cache aside: what it has of its own could change the answer."""
+    return bool(
+        options.cache == "bypass"
+        or options.meta
+        or options.headers
+        or options.pause
+        or options.capabilities
+        or options.stop_at
+        or options.on_notification is not None
+        or "inputResponses" in params
+        or "requestState" in params
+    )
+
+
+def _is_unreachable(error: MCPError) -> bool:
+    """Whether an error says nothing but that the server cannot answer now."""
+    if isinstance(error, HTTPStatusError):
+        return error.status >= 500
+    return isinstance(error, (TransportError, CallTimeout)) and not isinstance(error, MessageTooLarge)
+
+
+def keep_answers(engine: Engine, options: CacheOptions) -> None:
+    """Give an engine a cache. What the plan has to say of the principal is said before."""
+    plan = engine.plan
+    plan.cache = ResponseCache(options, plan.target, plan.principal, engine.router.sender)
+    engine.router.watch(plan.cache.observe)

@@ -1,0 +1,142 @@
+"""Under which keys answers are kept, and who may share them.
+
+A key is a digest: of the server, of who may have the answer, and of the request. No credential can be read
+from it, nor guessed without the secret that the digest of credentials takes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import platform
+import secrets
+from collections.abc import Mapping
+from typing import Any, Callable, NamedTuple, Optional, Union
+from urllib.parse import urlsplit
+
+from .._concurrency.fork import hold_off
+from .._protocol.urls import is_loopback
+from ..transports._base import Target
+
+# Makes keys mean nothing in other processes, but for the children of this one.
+_OURS = secrets.token_bytes(32)
+_NETWORK = ("http", "sse", "websocket")
+_PUBLIC = "public"
+# More places than this are not remembered.
+_MOST = 1000
+
+
+class Place(NamedTuple):
+    """Where the answer to one request is kept.
+
+    Attributes:
+        marks: The keys of the marks that it belongs to.
+        private: Its key, if it is for one principal.
+        public: Its key, if it is for everybody.
+    """
+
+    marks: tuple[str, ...]
+    private: str
+    public: str
+
+
+class Keys:
+    """Makes the keys of one client.
+
+    Args:
+        target: The server.
+        principal: For whom the calls are made; ``None`` to tell it by the credentials.
+        secret: With which credentials are hashed; ``None`` for a random one of this process.
+    """
+
+    def __init__(self, target: Target, principal: Optional[str], secret: Union[str, bytes, None]) -> None:
+        self._secret = _OURS if secret is None else secret.encode() if isinstance(secret, str) else secret
+        self._server = self._server_of(target)
+        self._places: dict[str, Place] = {}
+        # Whoever cannot be told apart from others by the credentials shares with nobody.
+        self._alone = secrets.token_hex(16)
+        self._credentials: Callable[[], Any] = lambda: None
+        self._fixed: Optional[str] = None
+        if principal is not None:
+            self._fixed = _digest("principal", principal)
+        else:
+            self._credentials, changes = _credentials_of(target)
+            if not changes:
+                self._fixed = self._partition()
+
+    def place(self, method: str, params: Mapping[str, Any], version: str) -> Place:
+        """Return where the answer to a request is kept.
+
+        Raises:
+            AuthError: The function that gives the token failed.
+        """
+        partition = self._fixed or self._partition()
+        what = f"{partition}\n{version}\n{method}\n{json.dumps(params, sort_keys=True) if params else ''}"
+        place = self._places.get(what)
+        if place is None:
+            uri = params.get("uri")
+            marks = (self.mark(method), self.mark(uri)) if isinstance(uri, str) else (self.mark(method),)
+            everybody = what.replace(partition, _PUBLIC, 1)
+            place = Place(marks, _digest(self._server, what), _digest(self._server, everybody))
+            if len(self._places) >= _MOST:
+                self._places = {}
+            self._places[what] = place
+        return place
+
+    def mark(self, name: str) -> str:
+        """Return the key of a mark: that of a method, or of the URI of a resource."""
+        return _digest(self._server, "mark", name)
+
+    def _partition(self) -> str:
+        known = self._credentials()
+        return self._alone if known is None else self._keyed("credentials", known)
+
+    def _keyed(self, *parts: Any) -> str:
+        text = json.dumps(parts, sort_keys=True, default=str)
+        return hmac.new(self._secret, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+
+    def _server_of(self, target: Target) -> str:
+        """Return what tells this server from all others that may be in the same store."""
+        identity = target.identity()
+        url = getattr(target, "url", None)
+        if not (isinstance(identity, tuple) and identity[:1] and identity[0] in _NETWORK and url):
+            # A command, or an object, means something else in another process.
+            return f"{identity!r}\n{_OURS.hex()}"
+        parts = urlsplit(url)
+        query = self._keyed("query", parts.query) if parts.query else ""
+        machine = platform.node() if is_loopback(parts.hostname) else ""
+        return f"{identity!r}\n{query}\n{machine}"
+
+
+def _digest(*parts: str) -> str:
+    text = "\n\n".join(parts)
+    return "mcp-" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _credentials_of(target: Any) -> tuple[Callable[[], Any], bool]:
+    """Return what tells for whom a target asks (``None``: that cannot be told), and whether it changes."""
+    with hold_off():
+        from ..transports._http.target import HTTPTarget
+        from ..transports._websocket.target import WebSocket
+    if not isinstance(target, (HTTPTarget, WebSocket)) or getattr(target, "session", None) is not None:
+        return (lambda: None), False
+    auth = target.auth
+    parts = urlsplit(target.url)
+    headers = sorted((name.lower(), value) for name, value in (target.headers or {}).items())
+    session_id = getattr(target, "session_id", None)
+    rest = [parts.netloc, parts.query, headers, target.cert, session_id]
+    if auth is None or isinstance(auth, tuple):
+        return (lambda: [rest, auth]), False
+    if not type(auth).__module__.startswith("mcp_sync.auth."):
+        return (lambda: None), False
+    with hold_off():
+        from ..auth._bearer import BearerToken
+        from ..auth._hook import TokenAuth
+    if isinstance(auth, BearerToken):
+        return (lambda: [rest, "bearer", auth.read()]), True
+    if isinstance(auth, TokenAuth) and auth.principal:
+        asks = auth.identity
+        who = [auth.principal, asks.client_id, asks.metadata_url, asks.issuer, str(auth.scopes)]
+        return (lambda: [rest, "oauth", *who]), False
+    return (lambda: None), False
