@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         InputRoundsExceeded,
         InsufficientScope,
         InternalError,
+        InvalidHandle,
         InvalidMessage,
         InvalidParams,
         InvalidRequest,
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
         RemoteError,
         ResourceNotFound,
         SessionExpired,
+        TaskGone,
         TokenRequestFailed,
         ToolFailed,
         TransportError,
@@ -75,7 +77,7 @@ if TYPE_CHECKING:
         Subscription,
         ToolsChanged,
     )
-    from .tasks import InvalidHandle, TaskGone, TaskHandle, TaskState
+    from .tasks import TaskHandle, TaskState
     from .transports import (
         InMemory,
         LegacySSE,
@@ -195,8 +197,6 @@ _HOMES = {
     "Resync": "subscriptions",
     "Subscription": "subscriptions",
     "ToolsChanged": "subscriptions",
-    "InvalidHandle": "tasks",
-    "TaskGone": "tasks",
     "TaskHandle": "tasks",
     "TaskState": "tasks",
     "InMemory": "transports",

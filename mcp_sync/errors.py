@@ -5,7 +5,8 @@
     MCPError
     |- UsageError                ClientClosed, NotSupported, Forked
     |  |- EnvelopeRejected       .reason: what was kept of a call cannot be resumed
-    |  `- AnswerInvalid          .key .faults: what is wrong with an answer, field by field
+    |  |- AnswerInvalid          .key .faults: what is wrong with an answer, field by field
+    |  `- InvalidHandle          .reason: what was kept of a task does not fit this client
     |- TransportError            .request_sent: could the server have acted?
     |  |- ConnectFailed          spawn, DNS, TLS, refused
     |  |- ConnectionLost         stream ended, process exited
@@ -21,7 +22,8 @@
     |- RemoteError               a JSON-RPC error: .code .message .data
     |  |- ParseError InvalidRequest MethodNotFound InvalidParams InternalError
     |  |- HeaderMismatch UnsupportedProtocolVersion MissingClientCapability
-    |  `- UrlElicitationRequired ResourceNotFound
+    |  |- UrlElicitationRequired ResourceNotFound
+    |  `- TaskGone               .task_id: the server has forgotten the task
     |- InputRequired             the call was asked to pause for input: .requests .to_json()
     |- ToolFailed                only with ``raise_on_error=True``
     |- OutputInvalid             only with ``validation="strict"``
@@ -132,6 +134,19 @@ class AnswerInvalid(UsageError):
         super().__init__(message)
         self.key = key
         self.faults = dict(faults or {})
+
+
+class InvalidHandle(UsageError):
+    """What was kept of a task does not fit this client. Nothing was sent.
+
+    Attributes:
+        reason: ``"malformed"`` (no handle), ``"version"`` (of another version of this library),
+            ``"server"`` or ``"principal"`` (made for another one).
+    """
+
+    def __init__(self, message: str, *, reason: str = "malformed") -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class TransportError(MCPError):
@@ -424,6 +439,23 @@ class UrlElicitationRequired(RemoteError):
         from .types.input_required import pages_to_visit
 
         return pages_to_visit(self.data)
+
+
+class TaskGone(RemoteError):
+    """The server does not know the task (any more): its time is over, or it never was one of this server.
+
+    Attributes:
+        task_id: The id of the task.
+        code: That of the server's answer.
+        message: The server's words.
+    """
+
+    def __init__(self, code: int, message: str, data: Any = None, *, task_id: str = "") -> None:
+        super().__init__(code, message, data)
+        self.task_id = task_id
+
+    def __str__(self) -> str:
+        return f"the server does not know the task {self.task_id} (any more): {super().__str__()}"
 
 
 _BY_CODE: dict[int, type[RemoteError]] = {

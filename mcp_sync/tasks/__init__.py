@@ -19,7 +19,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ._errors import InvalidHandle, TaskGone
+    from ..errors import InvalidHandle, TaskGone
     from ._extension import Tasks
     from ._handle import TaskHandle
     from ._listening import listening
@@ -42,8 +42,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "InvalidHandle": "_errors",
-    "TaskGone": "_errors",
+    "InvalidHandle": ".errors",
+    "TaskGone": ".errors",
     "TaskHandle": "_handle",
     "TaskNotification": "_notification",
     "TaskState": "_state",

@@ -23,12 +23,12 @@ from ..errors import (
     MCPError,
     RemoteError,
     ResourceNotFound,
+    TaskGone,
     TransportError,
     another,
     remote_error,
 )
 from ._asked import Asked
-from ._errors import TaskGone
 from ._extension import GET, RESULT, UPDATE
 from ._pace import LEAST, Pace
 from ._progress import TaskProgress

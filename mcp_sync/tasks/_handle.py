@@ -19,6 +19,7 @@ from ..errors import (
     InvalidParams,
     NotSupported,
     ResourceNotFound,
+    TaskGone,
     UsageError,
     another,
 )
@@ -26,7 +27,6 @@ from ..handlers import ProgressCallback
 from ..options import UNSET, TimeoutArgument, check_validation
 from ._asked import Asked
 from ._calling import as_tool_result, following
-from ._errors import TaskGone
 from ._extension import CANCEL, UPDATE
 from ._following import Following
 from ._record import Record, to_json

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Optional
 
 from .._arguments import check_instance
 from .._concurrency.deadline import Deadline
-from ..errors import InputRequired
+from ..errors import InputRequired, TaskGone
 from ..options import check_seconds
-from ._errors import TaskGone
 from ._following import task_of
 from ._handle import TaskHandle
 from ._pace import LEAST

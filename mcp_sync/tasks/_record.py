@@ -9,8 +9,7 @@ from typing import Any, Optional, Union
 
 from .._engine.plan import Plan
 from .._envelope import server_key
-from ..errors import UsageError
-from ._errors import InvalidHandle
+from ..errors import InvalidHandle, UsageError
 
 KIND = "mcp_sync.task"
 VERSION = 1

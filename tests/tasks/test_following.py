@@ -436,3 +436,14 @@ def test_an_answer_that_the_server_refuses_ends_the_call_and_the_task(kind):
         with pytest.raises(RemoteError, match="no answer"):
             client.call_tool("x")
         target.now.expect("tasks/cancel")
+
+
+@pytest.mark.parametrize("task_id", ["tä sk", "a\nb", "=?x?=", "  "])
+def test_an_id_may_hold_anything(task_id):
+    scripts = server({**completed(), "taskId": task_id}, tools_call=lambda request: begun(taskId=task_id))
+    target = PostTarget(scripts)
+    with Client(target) as client:
+        assert client.call_tool("x").text == "done"
+    (frame,) = [each for each in target.now.frames if each.method == "tasks/get"]
+    assert frame.headers["Mcp-Name"].isascii()
+    assert "\n" not in frame.headers["Mcp-Name"]
