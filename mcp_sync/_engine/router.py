@@ -12,6 +12,7 @@ from .. import types
 from .._concurrency.deadline import Deadline
 from .._concurrency.pending import PendingCall
 from .._concurrency.workers import Workers
+from .._protocol.eras import RELATED_TASK_KEY
 from ..errors import RemoteError, UsageError
 from ..extensions import Extension
 from ..handlers import Callbacks
@@ -135,7 +136,7 @@ class Router:
             answers = self._answers()
             if answers is None:
                 raise UsageError("the client is gone")
-            result = answers.answer(message, request_id)
+            result = _related(message, answers.answer(message, request_id))
             response = {"jsonrpc": "2.0", "id": request_id, "result": result}
         except RemoteError as refusal:
             response = error_response(request_id, refusal.code, refusal.message, refusal.data)
@@ -158,6 +159,16 @@ class Router:
         self._observers = ()
         for workers in (self.worker, self._handlers, self.sender):
             workers.after_fork_in_child()
+
+
+def _related(request: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
+    """Say of an answer which task it is for, where the request says so ("Tasks", 2025-11-25)."""
+    params = request.get("params")
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    task = meta.get(RELATED_TASK_KEY) if isinstance(meta, dict) else None
+    if not isinstance(task, dict):
+        return result
+    return {**result, "_meta": {**(result.get("_meta") or {}), RELATED_TASK_KEY: task}}
 
 
 def _release(calls: list[PendingCall]) -> None:

@@ -21,6 +21,7 @@ _PREFIX = "io.modelcontextprotocol/"
 LOG_LEVEL_KEY = _PREFIX + "logLevel"
 SERVER_INFO_KEY = _PREFIX + "serverInfo"
 SUBSCRIPTION_ID_KEY = _PREFIX + "subscriptionId"
+RELATED_TASK_KEY = _PREFIX + "related-task"
 _CAPABILITIES_KEY = _PREFIX + "clientCapabilities"
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})

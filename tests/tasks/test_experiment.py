@@ -171,7 +171,13 @@ def test_a_failed_task_whose_result_is_an_error_of_the_tool_returns_it(kind):
 
 
 def test_a_task_that_needs_input_may_ask_on_the_stream_of_its_result():
-    question = {"jsonrpc": "2.0", "id": 77, **ELICIT}
+    related = {"io.modelcontextprotocol/related-task": {"taskId": "t1"}}
+    question = {
+        "jsonrpc": "2.0",
+        "id": 77,
+        "method": ELICIT["method"],
+        "params": {**ELICIT["params"], "_meta": related},
+    }
     target = DuplexTarget(serving(state("input_required"), state("completed"), tasks_result=None))
     yes = lambda context, params: types.ElicitResult(action="accept", content={})  # noqa: E731
     with Client(target, mode="legacy", elicitation_callback=yes) as client:
@@ -179,7 +185,7 @@ def test_a_task_that_needs_input_may_ask_on_the_stream_of_its_result():
         call = Background(client.call_tool, "must")
         fetching = target.now.expect("tasks/result")
         target.now.say(question)
-        assert target.now.expect(None)["result"]["action"] == "accept"
+        assert target.now.expect(None)["result"] == {"action": "accept", "content": {}, "_meta": related}
         target.now.say(reply_to(fetching, text("done")))
         assert call.result().text == "done"
     assert len(target.now.received("tasks/result")) == 1
