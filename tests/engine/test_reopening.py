@@ -241,3 +241,25 @@ def test_a_failing_new_handshake_leaves_calls_on_the_old_session_alone():
             client.call_tool("quick")
         answer.set()
         assert slow.result().text == "slow but right"
+
+
+def test_a_late_refusal_by_an_old_session_leaves_the_new_one_alone():
+    arrived, refuse, first = threading.Event(), threading.Event(), []
+
+    def call(request):
+        is_old = target.now is first[0]
+        if request["params"]["name"] == "late" and is_old:
+            arrived.set()
+            assert refuse.wait(10)
+        return SessionExpired("the session is not known", request_sent=False) if is_old else text("again")
+
+    target = PostTarget(legacy(tools_call=call))
+    with Client(target) as client:
+        first.append(target.now)
+        late = Background(client.call_tool, "late")
+        assert arrived.wait(10)
+        assert client.call_tool("x").text == "again"
+        refuse.set()
+        assert late.result().text == "again"
+        assert client.call_tool("x").text == "again"
+    assert len(target.channels) == 2

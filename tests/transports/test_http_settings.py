@@ -488,6 +488,21 @@ def test_a_session_of_the_user_is_used_as_it_is(session: Any) -> None:
         assert mine.post(client.server.url, json={"id": 1, "method": "x"}).status_code == 200
 
 
+def test_headers_beside_a_session_of_the_user_are_sent_and_leave_it_unchanged(session: Any) -> None:
+    with requests.Session() as mine:
+        mine.headers.update({"X-Mine": "1", "X-Both": "mine"})
+        before = dict(mine.headers)
+        client = session(
+            lambda turn: turn.result([turn.headers.get(name) for name in ("x-mine", "x-both", "x-given")]),
+            session=mine,
+            headers={"x-both": "given", "X-Given": "2"},
+        )
+        assert client.call(headers={"X-Call": "3"}) == ["1", "given", "2"]
+        assert dict(mine.headers) == before
+        sent = mine.post(client.server.url, json={"jsonrpc": "2.0", "id": 1, "method": "x"})
+        assert sent.json()["result"] == ["1", "mine", None]
+
+
 @pytest.mark.parametrize("kind", ["length", "chunked", "gzip", "events", "gzip events", "many events"])
 def test_a_session_of_the_user_reads_all_kinds_of_answers(session: Any, kind: str) -> None:
 
