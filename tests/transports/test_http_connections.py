@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import socket
 import ssl
+import stat
 import threading
 from collections.abc import Iterator
 from typing import Any, Callable
@@ -334,6 +336,17 @@ def test_a_client_certificate_is_shown(session: Any, authority: Any, bundle: str
 # --- fork ------------------------------------------------------------------------------------------------
 
 
+def open_connections(port: int) -> int:
+    """Count the sockets of this process that are connected to a port."""
+    found = 0
+    for descriptor in range(1024):
+        with contextlib.suppress(OSError):
+            if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+                with socket.socket(fileno=os.dup(descriptor)) as sock:
+                    found += sock.getpeername()[1] == port
+    return found
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
 @pytest.mark.parametrize("secure", [False, True])
@@ -343,15 +356,19 @@ def test_a_forked_child_drops_connections_without_a_byte(
     options = {"tls": server_tls(authority, "localhost"), "verify": bundle} if secure else {}
     client = session(lambda turn: turn.result(turn.number), **options)
     assert client.call() == 0
+    assert open_connections(client.server.port) == 1
     child = os.fork()
     if child == 0:
+        left = 99
         try:
             client.channel.abandon()
+            left = open_connections(client.server.port)
             gc.collect()
             client.channel.close(Deadline(1))
         finally:
-            os._exit(0)
-    os.waitpid(child, 0)
+            os._exit(left)
+    status = os.waitpid(child, 0)[1]
+    assert os.WEXITSTATUS(status) == 0, "the child keeps its copy of the socket"
     assert client.call() == 1
     assert client.server.connections == 1
 
