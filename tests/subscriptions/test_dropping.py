@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
 from typing import Any
@@ -194,6 +195,26 @@ def test_a_server_that_closes_in_a_loop_is_asked_ever_more_rarely(monkeypatch: p
         assert events.next(0.0) is None
     assert all(15.0 <= wait <= 45.0 for wait in waits[5:])
     assert waits[0] <= 1.5
+
+
+@pytest.mark.parametrize("who", ["subscription", "client", "nobody"])
+def test_a_pause_before_the_next_attempt_holds_nobody_up(who: str) -> None:
+    server = make_server()
+    retry = Retry(backoff=1000.0, longest_wait=1000.0)
+    with server.serve_http() as endpoint:
+        client = Client(endpoint.url, retry=retry, name="patient")
+        events = client.listen(tools=True, on_event=lambda event: None)
+        server.wait_for_subscriptions()
+        server.drop_subscriptions()
+        listener = events._listener
+        wait_until(lambda: listener._changed._latches)
+        if who != "nobody":
+            (events if who == "subscription" else client).close()
+            assert events.ended == "closed"
+        else:
+            del client
+            gc.collect()
+        wait_until(lambda: not any(thread.is_alive() for thread in listener.threads))
 
 
 # --- bad servers ----------------------------------------------------------------------------------------
