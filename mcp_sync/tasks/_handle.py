@@ -155,7 +155,8 @@ class TaskHandle:
         (up to 2025-11-25: as any request of the server); see ``on_input`` of ``start_task``.
 
         Args:
-            timeout: Seconds to wait. The task goes on when they are over, and so it does after ``cancel``.
+            timeout: Seconds to wait, ``None`` for no bound; default: as for any call, which is at most
+                ``Timeouts.total``. The task goes on when they are over, and so it does after ``cancel``.
             progress_callback: ``f(count, None, message)`` with each new ``statusMessage`` of the server;
                 ``count`` counts them.
             raise_on_error: As for ``call_tool``.
