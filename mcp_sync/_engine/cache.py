@@ -6,6 +6,7 @@ import logging
 import threading
 import weakref
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, TypeVar, cast
 
 from pydantic import BaseModel
@@ -89,6 +90,11 @@ class ResponseCache:
 
     def __repr__(self) -> str:
         return f"<ResponseCache in {type(self._shelf.store).__name__}>"
+
+    @property
+    def options(self) -> CacheOptions:
+        """Those of a cache for somebody else in the same store."""
+        return replace(self._options, store=self._shelf.store, principal=None)
 
     @property
     def stats(self) -> CacheStats:
@@ -217,7 +223,6 @@ class ResponseCache:
 
     def _lead(self, asked: _Asked, flight: Flight) -> Entry:
         """Fetch an answer for all who wait for it."""
-        generation = self._shelf.generation
         found = self._shelf.look(asked.place, asked.model)  # Again: another thread may have been quicker.
         if found.fresh is not None:
             self._count("hits")
@@ -228,12 +233,7 @@ class ResponseCache:
         except MCPError as error:
             flight.unreachable = _is_unreachable(error)
             raise
-        if entry is found.stale:
-            flight.unreachable = True
-        elif not entry.marks:
-            flight.shareable = False
-        elif generation == self._shelf.generation and not flight.overtaken:
-            flight.entry = entry
+        flight.unreachable = entry is found.stale
         return entry
 
     def _follow(self, asked: _Asked, flight: Flight, found: Found) -> Optional[Entry]:
@@ -274,7 +274,8 @@ class ResponseCache:
         return entry
 
     def _fetch(self, asked: _Asked, found: Found, flight: Optional[Flight] = None) -> Entry:
-        """Ask the server, and keep its answer if it may be kept. An entry without marks was not."""
+        """Ask the server, and keep its answer if it may be kept."""
+        generation = self._shelf.generation
         marks = self._shelf.marks(asked.place, found)
         engine, spec, params = asked.engine, asked.spec, asked.params
         try:
@@ -289,8 +290,15 @@ class ResponseCache:
         same = engine.version == asked.connection.era.version
         may_be_kept = is_first and seconds > 0 and same
         entry = Entry(arrived, arrived + seconds, marks if may_be_kept else (), model)
-        if flight is None or not flight.overtaken:
+        is_old = flight is not None and flight.overtaken
+        if generation != self._shelf.generation and not is_old:
+            # Something has changed meanwhile. What took its place must not be replaced by this.
+            is_old = self._shelf.look(asked.place, asked.model).marks != marks
+        if not is_old:
             self._keep(asked.place, found, entry, result)
+            if flight is not None:
+                flight.entry = entry if entry.marks else None
+                flight.shareable = bool(entry.marks)
         return entry
 
     def _seconds(self, result: Mapping[str, Any]) -> float:
