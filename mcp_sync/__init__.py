@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from . import auth, cache, elicitation, errors, tasks, testing, transports, types
+    from . import apps, auth, cache, elicitation, errors, skills, tasks, testing, transports, types
     from ._concurrency.cancel import CancelToken
     from .auth import BearerToken, ClientCredentials, OAuth
     from .client import Client
     from .errors import (
         AccessDenied,
         AnswerInvalid,
+        AppRejected,
         AuthError,
         AuthorizationRequired,
         CallCancelled,
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
         ClientClosed,
         ConnectFailed,
         ConnectionLost,
+        DigestMismatch,
         EnvelopeRejected,
+        FolderRefused,
         Forked,
         HeaderMismatch,
         HTTPStatusError,
@@ -57,6 +60,7 @@ if TYPE_CHECKING:
         RemoteError,
         ResourceNotFound,
         SessionExpired,
+        SkillRejected,
         TaskGone,
         TokenRequestFailed,
         ToolFailed,
@@ -94,6 +98,7 @@ __all__ = [
     "UNSET",
     "AccessDenied",
     "AnswerInvalid",
+    "AppRejected",
     "AuthError",
     "AuthorizationRequired",
     "BearerToken",
@@ -108,7 +113,9 @@ __all__ = [
     "ClientSession",
     "ConnectFailed",
     "ConnectionLost",
+    "DigestMismatch",
     "EnvelopeRejected",
+    "FolderRefused",
     "Forked",
     "HTTPStatusError",
     "HeaderMismatch",
@@ -144,6 +151,7 @@ __all__ = [
     "Resync",
     "Retry",
     "SessionExpired",
+    "SkillRejected",
     "Stdio",
     "StreamableHTTP",
     "Subscription",
@@ -161,11 +169,13 @@ __all__ = [
     "UsageError",
     "WebSocket",
     "__version__",
+    "apps",
     "auth",
     "cache",
     "elicitation",
     "errors",
     "progress",
+    "skills",
     "sse_client",
     "stdio_client",
     "streamablehttp_client",
@@ -176,7 +186,10 @@ __all__ = [
     "websocket_client",
 ]
 
-_SUBMODULES = ("auth", "cache", "elicitation", "errors", "tasks", "testing", "transports", "types")
+_SUBMODULES = (
+    *("apps", "auth", "cache", "elicitation", "errors"),
+    *("skills", "tasks", "testing", "transports", "types"),
+)
 _HOMES = {
     "CancelToken": "_concurrency.cancel",
     "Client": "client",

@@ -6,7 +6,8 @@
     |- UsageError                ClientClosed, NotSupported, Forked
     |  |- EnvelopeRejected       .reason: what was kept of a call cannot be resumed
     |  |- AnswerInvalid          .key .faults: what is wrong with an answer, field by field
-    |  `- InvalidHandle          .reason: what was kept of a task does not fit this client
+    |  |- InvalidHandle          .reason: what was kept of a task does not fit this client
+    |  `- FolderRefused          .path: a skill cannot be written there
     |- TransportError            .request_sent: could the server have acted?
     |  |- ConnectFailed          spawn, DNS, TLS, refused
     |  |- ConnectionLost         stream ended, process exited
@@ -18,7 +19,10 @@
     |- ProtocolError             the peer broke the rules
     |  |- InvalidMessage  InvalidResult  UnsafeURL
     |  |- NegotiationFailed      .client_versions .server_versions
-    |  `- InputRoundsExceeded
+    |  |- InputRoundsExceeded
+    |  |- SkillRejected          .uri .path .reason: what the server sends of a skill is not to be used
+    |  |  `- DigestMismatch      .expected .actual: a file is not the one that was described
+    |  `- AppRejected            .uri .reason: the page of an app is not to be shown
     |- RemoteError               a JSON-RPC error: .code .message .data
     |  |- ParseError InvalidRequest MethodNotFound InvalidParams InternalError
     |  |- HeaderMismatch UnsupportedProtocolVersion MissingClientCapability
@@ -147,6 +151,18 @@ class InvalidHandle(UsageError):
     def __init__(self, message: str, *, reason: str = "malformed") -> None:
         super().__init__(message)
         self.reason = reason
+
+
+class FolderRefused(UsageError):
+    """A skill cannot be written where it was to be. Nothing was left there.
+
+    Attributes:
+        path: The folder.
+    """
+
+    def __init__(self, message: str, *, path: str = "") -> None:
+        super().__init__(message)
+        self.path = path
 
 
 class TransportError(MCPError):
@@ -350,6 +366,64 @@ class UnsafeURL(ProtocolError):
 
 class InputRoundsExceeded(ProtocolError):
     """The server asked for input again and again (``Limits.input_rounds``)."""
+
+
+class SkillRejected(ProtocolError):
+    """What the server says or sends of a skill is not to be used. The message says why.
+
+    Attributes:
+        uri: The URI of the skill's ``SKILL.md``, as it came.
+        path: The file that it is about, below the root of the skill; empty where it is about the skill.
+        reason: ``"entry"`` (what describes the skill is malformed), ``"path"`` (a file would lie outside of
+            its folder, or has a name that not every system takes), ``"limits"`` (too many or too large
+            files), ``"unlisted"`` (the entry does not list the file), ``"dynamic"`` (there are no digests),
+            ``"content"`` (what came is not one file), ``"size"``, ``"digest"`` or ``"front matter"``
+            (it is not what the entry describes).
+    """
+
+    def __init__(self, message: str, *, uri: str = "", path: str = "", reason: str = "entry") -> None:
+        super().__init__(message)
+        self.uri = uri
+        self.path = path
+        self.reason = reason
+
+
+class DigestMismatch(SkillRejected):
+    """A file is not the one that the skill's entry describes: changed since, damaged, or forged.
+
+    Attributes:
+        expected: The digest of the entry, or its size.
+        actual: That of the file.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        uri: str = "",
+        path: str = "",
+        reason: str = "digest",
+        expected: str = "",
+        actual: str = "",
+    ) -> None:
+        super().__init__(message, uri=uri, path=path, reason=reason)
+        self.expected = expected
+        self.actual = actual
+
+
+class AppRejected(ProtocolError):
+    """The page of an app, or what it asks for, is not to be shown to anybody. The message says why.
+
+    Attributes:
+        uri: The URI of the page.
+        reason: ``"content"`` (what came is not one page of HTML) or ``"policy"`` (what it asks to be allowed
+            is malformed, or more than an app may ask for).
+    """
+
+    def __init__(self, message: str, *, uri: str = "", reason: str = "content") -> None:
+        super().__init__(message)
+        self.uri = uri
+        self.reason = reason
 
 
 class RemoteError(MCPError):

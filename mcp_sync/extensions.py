@@ -2,8 +2,8 @@
 
 An extension is an object that is given to a client: ``Client(..., extensions=[MyExtension()])``. It says
 what the client declares to the server, which methods there are, which kinds of results they bring, and what
-is to be done with a result that is not final yet. See "Extensions" in the specification (SEP-2133); only
-revision 2026-07-28 and later can declare them.
+is to be done with a result that is not final yet. See "Extensions" in the specification (SEP-2133). They
+belong to revision 2026-07-28 and later, but one may say that it is declared in a handshake, too.
 """
 
 from __future__ import annotations
@@ -106,12 +106,14 @@ class Extension:
         methods: The methods that it adds.
         result_types: The kinds of results (``resultType``) that it understands, each with the methods that
             may have such a result.
+        handshake: Whether it is declared to servers of revisions with a handshake (up to 2025-11-25), too.
         notifications: The models of its notifications, by method: ``message_handler`` gets them as these.
     """
 
     identifier: str = ""
     methods: tuple[Method, ...] = ()
     result_types: Mapping[str, tuple[str, ...]] = {}
+    handshake: bool = False
     notifications: Mapping[str, Any] = {}
 
     def settings(self) -> Mapping[str, Any]:

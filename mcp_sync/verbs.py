@@ -11,6 +11,7 @@ from ._calls import Headers, Meta, call_options, pausing
 from ._concurrency.cancel import CancelToken
 from ._concurrency.fork import hold_off
 from ._engine.connection import NO_OPTIONS
+from ._extension_verbs import ExtensionVerbs
 from ._future_verbs import FutureVerbs
 from ._protocol import methods
 from ._task_verbs import TaskVerbs
@@ -20,7 +21,7 @@ from .handlers import ProgressCallback
 from .options import UNSET, TimeoutArgument
 
 
-class Verbs(WatchVerbs, TaskVerbs, FutureVerbs):
+class Verbs(WatchVerbs, TaskVerbs, FutureVerbs, ExtensionVerbs):
     """What `ClientSession` documents: all methods that make a call."""
 
     # --- resources ------------------------------------------------------------------------------------

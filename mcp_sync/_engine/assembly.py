@@ -62,5 +62,5 @@ def _capabilities(version: str, callbacks: Callbacks, extensions: Extensions) ->
         sampling=callbacks.sampling is not None,
         elicitation=callbacks.elicitation is not None,
         roots=callbacks.list_roots is not None,
-        extensions=extensions.settings(),
+        extensions=extensions.settings(handshake=not TRAITS[version].modern),
     )

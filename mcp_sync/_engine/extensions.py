@@ -55,9 +55,10 @@ class Extensions:
     def __bool__(self) -> bool:
         return bool(self.all)
 
-    def settings(self) -> dict[str, Any]:
-        """Return what is declared: the settings by the identifiers."""
-        return {each.identifier: dict(each.settings()) for each in self.all}
+    def settings(self, handshake: bool = False) -> dict[str, Any]:
+        """Return what is declared, in a handshake or else with each request: settings by the identifiers."""
+        declared = [each for each in self.all if each.handshake or not handshake]
+        return {each.identifier: dict(each.settings()) for each in declared}
 
     def find(self, kind: type[Extension]) -> Optional[Extension]:
         """Return the extension of a class."""

@@ -205,6 +205,6 @@ def client_capabilities(
         modes = traits.elicitation_modes
         # The first revision with elicitation knows no modes: an empty object means a form.
         capabilities["elicitation"] = {mode: {} for mode in modes} if len(modes) > 1 else {}
-    if extensions and traits.modern:
+    if extensions:
         capabilities["extensions"] = dict(extensions)
     return capabilities

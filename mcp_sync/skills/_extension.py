@@ -1,0 +1,26 @@
+"""The extension itself, which a client is given."""
+
+from __future__ import annotations
+
+from ..extensions import Extension, Method
+
+IDENTIFIER = "io.modelcontextprotocol/skills"
+LIST = "skills/list"
+GET = "skills/get"
+READ_DIRECTORY = "resources/directory/read"
+
+
+class Skills(Extension):
+    """Lets a client use the skills of servers (SEP-2640, revision 2026-07-28).
+
+    Example:
+        >>> client = Client(url, extensions=[Tasks(), Skills()])
+        >>> for skill in client.skills.list(): ...
+    """
+
+    identifier = IDENTIFIER
+    methods = (
+        Method(LIST, idempotent=True),
+        Method(GET, idempotent=True),
+        Method(READ_DIRECTORY, idempotent=True),
+    )

@@ -1,0 +1,100 @@
+"""Folders on this machine that skills are written to: all of a skill or nothing, and nothing beside it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from ..errors import FolderRefused
+from ._paths import SKILL_FILE
+
+
+def check_folder(folder: Path, overwrite: bool) -> None:
+    """Refuse a folder that a skill cannot be, or must not be, written to.
+
+    Raises:
+        FolderRefused: It is there already, or its parent is not.
+    """
+    if not folder.name or folder.name == "..":
+        raise FolderRefused(
+            f"{folder} has no name of its own: name the folder that is to be made", path=str(folder)
+        )
+    if not folder.parent.is_dir():
+        raise FolderRefused(f"{folder.parent} is no folder: make it first", path=str(folder))
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise FolderRefused(
+            f"{folder} is no folder, but a link or a file: name another one", path=str(folder)
+        )
+    if not folder.exists():
+        return
+    if not overwrite:
+        raise FolderRefused(
+            f"{folder} is there already: name another one, or overwrite=True", path=str(folder)
+        )
+    if any(folder.iterdir()) and not (folder / SKILL_FILE).is_file():
+        text = f"{folder} holds something else than a skill (it has no {SKILL_FILE}), and is not overwritten"
+        raise FolderRefused(text, path=str(folder))
+
+
+def write_folder(folder: Path, files: Iterable[tuple[str, bytes]], overwrite: bool) -> None:
+    """Write files into a new folder, which appears when all of them are there.
+
+    Args:
+        folder: The folder; `check_folder` has seen it.
+        files: Paths below it, checked, and contents; taken one by one.
+        overwrite: Whether to replace a skill that is there.
+
+    Raises:
+        FolderRefused: The system does not let it. Whatever the reason, nothing is left.
+    """
+    name = secrets.token_hex(8)
+    new = folder.with_name(f".new-{name}")
+    old = folder.with_name(f".old-{name}")
+    try:
+        _making(new, folder)
+        for path, data in files:
+            _write(new, path, data, folder)
+        check_folder(folder, overwrite)
+        _put(new, folder, old)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _making(new: Path, folder: Path) -> None:
+    try:
+        new.mkdir(0o700)
+    except OSError as error:
+        raise _refused(folder, error) from error
+
+
+def _write(new: Path, path: str, data: bytes, folder: Path) -> None:
+    target = new.joinpath(*path.split("/"))
+    try:
+        target.parent.mkdir(0o700, parents=True, exist_ok=True)
+        # "x" makes a file, and follows no link.
+        with open(target, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            file.write(data)
+    except (OSError, ValueError) as error:
+        raise _refused(folder, error) from error
+
+
+def _put(new: Path, folder: Path, old: Path) -> None:
+    try:
+        if folder.exists():
+            folder.rename(old)
+        try:
+            new.rename(folder)
+        except BaseException:
+            if old.exists():
+                old.rename(folder)
+            raise
+    except OSError as error:
+        raise _refused(folder, error) from error
+
+
+def _refused(folder: Path, error: Exception) -> FolderRefused:
+    return FolderRefused(f"the skill cannot be written to {folder}: {error}", path=str(folder))

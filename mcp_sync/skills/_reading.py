@@ -1,0 +1,412 @@
+"""Lists, reads and downloads the skills of one server, and verifies what comes."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional, Union, cast
+from urllib.parse import quote
+
+from .. import types
+from .._arguments import as_uri, check_callback, check_instance
+from .._calls import call_options
+from .._concurrency.cancel import CancelToken
+from .._concurrency.deadline import Deadline
+from .._engine.connection import CallOptions
+from .._protocol import methods
+from ..errors import DigestMismatch, InvalidResult, NotSupported, SkillRejected, UsageError
+from ..options import UNSET, TimeoutArgument
+from ._entry import Skill, SkillFile, read_entry
+from ._extension import GET, IDENTIFIER, LIST, READ_DIRECTORY, Skills
+from ._folder import check_folder, write_folder
+from ._front_matter import Malformed, differences, read_front_matter
+from ._paths import SKILL_FILE, Unsafe, check_names, check_segments
+
+if TYPE_CHECKING:
+    from ..session import ClientSession
+
+# What every client must be able to take, and no server should exceed (SEP-2640, "Limits").
+MAX_FILES = 512
+MAX_BYTES = 16 * 1024 * 1024
+# What a path of a URI may have as it is (RFC 3986, section 3.3).
+_UNQUOTED = "/!$&'()*+,;=:@"
+_log = logging.getLogger("mcp_sync.skills")
+
+
+@dataclass(frozen=True)
+class SkillContent:
+    """A file of a skill, as it was read and verified.
+
+    Attributes:
+        path: Where it is below the root of the skill.
+        uri: Its URI.
+        data: Its bytes.
+        mime_type: What the server takes it for.
+        verified: Whether it has the digest of the entry; not so where the content changes all the time.
+    """
+
+    path: str
+    uri: str
+    data: bytes
+    mime_type: Optional[str]
+    verified: bool
+
+    @property
+    def text(self) -> str:
+        """The bytes as text.
+
+        Raises:
+            UnicodeDecodeError: It is no text.
+        """
+        return self.data.decode("utf-8")
+
+
+class ServerSkills:
+    """The skills of one server: ``client.skills``. Any number of threads can use it.
+
+    Nothing is fetched before it is asked for. Each method may raise what any call may.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self._client = cast("ClientSession", client)
+        if self._client._engine.plan.extensions.find(Skills) is None:
+            raise UsageError("this client does not know skills: Client(..., extensions=[Tasks(), Skills()])")
+        self._settings: Optional[Mapping[str, Any]] = None
+
+    def list(
+        self,
+        *,
+        on_rejected: Optional[Callable[[SkillRejected], None]] = None,
+        timeout: TimeoutArgument = UNSET,
+        cancel: Optional[CancelToken] = None,
+    ) -> Iterator[Skill]:
+        """Iterate over the skills that the server lists; it may have others, which `get` finds.
+
+        Args:
+            on_rejected: Called for each entry that must not be used; otherwise a warning is logged.
+            timeout: Seconds for each page.
+            cancel: Cancels it.
+
+        Raises:
+            NotSupported: The server has no skills, or speaks a revision before 2026-07-28.
+        """
+        check_callback("on_rejected", on_rejected)
+        options = call_options(cancel=cancel)
+        self._declared(options, self._client._deadline(timeout))
+        pages = self._pages(LIST, {}, "skills", options, timeout)
+        return self._entries(pages, on_rejected or _warn)
+
+    def _entries(self, found: Iterator[Any], reject: Callable[[SkillRejected], None]) -> Iterator[Skill]:
+        for entry in found:
+            try:
+                skill = read_entry(entry)
+            except SkillRejected as error:
+                reject(error)
+            else:
+                yield skill
+
+    def get(
+        self, uri: str, *, timeout: TimeoutArgument = UNSET, cancel: Optional[CancelToken] = None
+    ) -> Skill:
+        """Return a skill, listed or not, as it is now.
+
+        Args:
+            uri: The URI of its ``SKILL.md``; or its path, such as ``"acme/refunds"``, which stands for
+                ``skill://acme/refunds/SKILL.md``.
+            timeout: See the client.
+            cancel: Cancels it.
+
+        Raises:
+            InvalidParams: The server has no such skill.
+            SkillRejected: What the server says about it must not be used.
+            NotSupported: The server has no skills, or speaks a revision before 2026-07-28.
+        """
+        return self._get(uri, call_options(cancel=cancel), self._client._deadline(timeout))
+
+    def _get(self, uri: str, options: CallOptions, deadline: Deadline) -> Skill:
+        uri = as_uri(uri)
+        if "://" not in uri:
+            uri = f"skill://{uri.strip('/')}/{SKILL_FILE}"
+        self._declared(options, deadline)
+        engine = self._client._engine
+        result = engine.call_raw(engine.plan.extensions.spec_of(GET), {"uri": uri}, options, deadline)
+        skill = read_entry(result.get("skill"))
+        if skill.uri != uri:
+            text = f"the server was asked for the skill {uri!r} and described {skill.uri!r:.200}"
+            raise SkillRejected(text, uri=uri)
+        return skill
+
+    def read(
+        self,
+        skill: Union[Skill, str],
+        path: str = SKILL_FILE,
+        *,
+        max_files: int = MAX_FILES,
+        max_bytes: int = MAX_BYTES,
+        timeout: TimeoutArgument = UNSET,
+        cancel: Optional[CancelToken] = None,
+    ) -> SkillContent:
+        """Return one file of a skill, verified against its entry: digest, size, and front matter.
+
+        Args:
+            skill: The skill; what it was when `list` or `get` returned it is what is verified against. With a
+                URI or a path, as for `get`, it is what the server says now.
+            path: The file, below the root of the skill.
+            max_files: The most files that the skill may have.
+            max_bytes: The most bytes that they may have together.
+            timeout: Seconds for all of it.
+            cancel: Cancels it.
+
+        Raises:
+            DigestMismatch: It is another file than the entry describes.
+            SkillRejected: The entry does not list it, or is not to be used.
+        """
+        deadline, options = self._client._deadline(timeout), call_options(cancel=cancel)
+        held = self._held(skill, options, deadline)
+        _check_limits(held, max_files, max_bytes)
+        content = self._read(held, path, max_bytes, options, deadline)
+        if content.path == SKILL_FILE:
+            _check_front_matter(held, content)
+        return content
+
+    def download(
+        self,
+        skill: Union[Skill, str],
+        folder: Union[str, os.PathLike[str]],
+        *,
+        overwrite: bool = False,
+        max_files: int = MAX_FILES,
+        max_bytes: int = MAX_BYTES,
+        timeout: TimeoutArgument = UNSET,
+        cancel: Optional[CancelToken] = None,
+    ) -> Path:
+        """Write all files of a skill into a new folder, each verified.
+
+        The folder appears when everything is there; nothing is left after a failure. Folders and files belong
+        to the user of this process alone (0700 and 0600), and none can be run. Name the folder after server
+        and skill: two servers may have skills of the same name.
+
+        Args:
+            skill: As for `read`.
+            folder: The folder to make, in one that is there.
+            overwrite: Whether a skill that is there already is replaced; nothing else ever is.
+            max_files: The most files, folders not counted.
+            max_bytes: The most bytes of all files.
+            timeout: Seconds for all of it.
+            cancel: Cancels it.
+
+        Returns:
+            The folder.
+
+        Raises:
+            FolderRefused: It is there already, or cannot be written.
+            DigestMismatch: A file is another than the entry describes.
+            SkillRejected: There are no digests, a file would lie outside of its folder or has a name that not
+                every system takes, or there is too much of it.
+        """
+        target = Path(os.path.abspath(folder))
+        check_folder(target, overwrite)
+        deadline, options = self._client._deadline(timeout), call_options(cancel=cancel)
+        held = self._held(skill, options, deadline)
+        _check_limits(held, max_files, max_bytes)
+        write_folder(target, self._contents(held, max_bytes, options, deadline), overwrite)
+        return target
+
+    def _contents(
+        self, skill: Skill, max_bytes: int, options: CallOptions, deadline: Deadline
+    ) -> Iterator[tuple[str, bytes]]:
+        if skill.files is None:
+            text = "its content changes all the time, so that nothing can be verified: read() what you need"
+            _reject(skill, text, reason="dynamic")
+        try:
+            check_names(skill.files)
+        except Unsafe as error:
+            _reject(skill, str(error), reason="path")
+        # A skill that does not begin as it should ends before anything else is fetched.
+        for path in sorted(skill.files, key=lambda each: (each != SKILL_FILE, each)):
+            content = self._read(skill, path, max_bytes, options, deadline)
+            if path == SKILL_FILE:
+                _check_front_matter(skill, content)
+            yield path, content.data
+
+    def directory(
+        self,
+        skill: Union[Skill, str],
+        path: str = "",
+        *,
+        timeout: TimeoutArgument = UNSET,
+        cancel: Optional[CancelToken] = None,
+    ) -> Iterator[types.Resource]:
+        """Iterate over what the server has in a folder now: files, and folders (type ``inode/directory``).
+
+        Of a skill with digests, ``skill.files`` is the list that counts: a file that is here and not there
+        must be left alone until `get` has described the skill anew.
+
+        Args:
+            skill: The skill; or the URI of any folder.
+            path: The folder below it.
+            timeout: Seconds for each page.
+            cancel: Cancels it.
+
+        Raises:
+            NotSupported: The server cannot list folders.
+            InvalidParams: There is no such folder.
+        """
+        options = call_options(cancel=cancel)
+        if self._declared(options, self._client._deadline(timeout)).get("directoryRead") is not True:
+            raise NotSupported("the server does not list the folders of its skills", method=READ_DIRECTORY)
+        root = skill.root if isinstance(skill, Skill) else as_uri(skill).rstrip("/")
+        uri = f"{root}/{path.strip('/')}".rstrip("/")
+        return map(_resource, self._pages(READ_DIRECTORY, {"uri": uri}, "resources", options, timeout))
+
+    # --- what the methods share -------------------------------------------------------------------------
+
+    def _declared(self, options: CallOptions, deadline: Deadline) -> Mapping[str, Any]:
+        """Return the settings with which the server declares skills; only then may it be asked for them."""
+        if self._settings is not None:
+            return self._settings
+        engine = self._client._engine
+        era = engine.connection(deadline, options.cancel).era
+        if era.handshake:
+            text = f"skills need a revision without a handshake, and the server speaks {era.version}"
+            raise NotSupported(text, method=LIST, version=era.version)
+        server = era.server
+        if "capabilities" not in server:
+            server = engine.call_raw(methods.DISCOVER, {}, options, deadline)
+        capabilities = server.get("capabilities")
+        extensions = capabilities.get("extensions") if isinstance(capabilities, Mapping) else None
+        settings = extensions.get(IDENTIFIER) if isinstance(extensions, Mapping) else None
+        if not isinstance(settings, Mapping):
+            raise NotSupported("the server offers no skills", method=LIST, version=era.version)
+        self._settings = settings
+        return settings
+
+    def _pages(
+        self, method: str, params: dict[str, Any], items: str, options: CallOptions, timeout: TimeoutArgument
+    ) -> Iterator[Any]:
+        engine = self._client._engine
+        spec = engine.plan.extensions.spec_of(method)
+
+        def fetch(cursor: Optional[str]) -> Any:
+            asked = params if cursor is None else {**params, "cursor": cursor}
+            raw = engine.call_raw(spec, asked, options, self._client._deadline(timeout))
+            if not isinstance(raw.get(items), list):
+                raise InvalidResult(f"the result of {method} has no list of {items}", result=raw)
+            return types.PaginatedResult.model_validate(raw)
+
+        return self._client._all(fetch, items)
+
+    def _held(self, skill: Union[Skill, str], options: CallOptions, deadline: Deadline) -> Skill:
+        return skill if isinstance(skill, Skill) else self._get(skill, options, deadline)
+
+    def _read(
+        self, skill: Skill, path: str, max_bytes: int, options: CallOptions, deadline: Deadline
+    ) -> SkillContent:
+        check_instance("the path of a file", path, str)
+        file = _file(skill, path)
+        result = self._client._engine.call(
+            methods.READ_RESOURCE, {"uri": file.uri}, types.ReadResourceResult, options, deadline
+        )
+        data, mime_type = _only_content(skill, path, result)
+        if skill.files is None:
+            if len(data) > max_bytes:
+                _reject(skill, f"it has {len(data)} bytes, and max_bytes is {max_bytes}", path, "limits")
+        else:
+            _verify(skill, file, data)
+        return SkillContent(path, file.uri, data, mime_type, skill.files is not None)
+
+
+def skills_of(client: Any) -> ServerSkills:
+    """Return the skills of a client's server; ``client.skills`` is the same.
+
+    Raises:
+        UsageError: The client was not given the extension `Skills`.
+    """
+    return ServerSkills(client)
+
+
+def _warn(error: SkillRejected) -> None:
+    _log.warning("left out of the list of skills: %s", error)
+
+
+def _resource(raw: Any) -> types.Resource:
+    try:
+        return types.Resource.model_validate(raw)
+    except ValueError as error:
+        raise InvalidResult(f"the result of {READ_DIRECTORY} has a malformed resource", result=raw) from error
+
+
+def _check_limits(skill: Skill, max_files: int, max_bytes: int) -> None:
+    count = len(skill.files or ())
+    if count > max_files:
+        _reject(skill, f"it has {count} files, and max_files is {max_files}", reason="limits")
+    if skill.size > max_bytes:
+        _reject(skill, f"it has {skill.size} bytes, and max_bytes is {max_bytes}", reason="limits")
+
+
+def _file(skill: Skill, path: str) -> SkillFile:
+    if skill.files is None:
+        try:
+            check_segments(path.split("/"), path)
+            return SkillFile(path, f"{skill.root}/{quote(path, safe=_UNQUOTED)}", "", 0)
+        except Unsafe as error:
+            _reject(skill, str(error), path, "path")
+    if path not in skill.files:
+        text = "its entry does not list the file. If it is new, get() the skill, and have it approved again"
+        _reject(skill, text, path, "unlisted")
+    return skill.files[path]
+
+
+def _only_content(skill: Skill, path: str, result: types.ReadResourceResult) -> tuple[bytes, Optional[str]]:
+    contents = result.contents
+    if len(contents) != 1:
+        _reject(skill, f"{len(contents)} pieces came for one file", path, "content")
+    piece = contents[0]
+    try:
+        if isinstance(piece, types.TextResourceContents):
+            return piece.text.encode(), piece.mime_type
+        if isinstance(piece, types.BlobResourceContents):
+            return piece.as_bytes(), piece.mime_type
+        raise ValueError("neither text nor blob")
+    except ValueError as error:
+        _reject(skill, f"what came is neither text nor base64 ({error})", path, "content")
+
+
+def _verify(skill: Skill, file: SkillFile, data: bytes) -> None:
+    digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
+    if len(data) != file.size:
+        _mismatch(skill, file.path, "size", str(file.size), str(len(data)))
+    if digest != file.digest:
+        _mismatch(skill, file.path, "digest", file.digest, digest)
+
+
+def _mismatch(skill: Skill, path: str, reason: str, expected: str, actual: str) -> NoReturn:
+    text = (
+        f"{path!r:.200} of the skill {skill.uri!r:.200} is not the file that its entry describes: its "
+        f"{reason} is {actual} instead of {expected}. If the skill was changed, get() it again, and have it "
+        "approved again"
+    )
+    raise DigestMismatch(text, uri=skill.uri, path=path, reason=reason, expected=expected, actual=actual)
+
+
+def _check_front_matter(skill: Skill, content: SkillContent) -> None:
+    try:
+        found = read_front_matter(content.data.decode("utf-8"))
+        different = differences(found, dict(skill.front_matter))
+    except (Malformed, UnicodeDecodeError) as error:
+        _reject(skill, f"its front matter cannot be read: {error}", content.path, "front matter")
+    if different:
+        names = ", ".join(different[:5])
+        _reject(
+            skill, f"its front matter differs from its entry in {names:.200}", content.path, "front matter"
+        )
+
+
+def _reject(skill: Skill, why: str, path: str = "", reason: str = "entry") -> NoReturn:
+    of_file = f"{path!r:.200} of " if path else ""
+    text = f"{of_file}the skill {skill.uri!r:.200} is not to be used: {why}"
+    raise SkillRejected(text, uri=skill.uri, path=path, reason=reason)
