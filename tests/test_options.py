@@ -8,13 +8,15 @@ import pickle
 
 import pytest
 
-from mcp_sync import UNSET, Client, ClientSession, InMemory, Limits, Retry, Timeouts
+from mcp_sync import UNSET, CacheOptions, Client, ClientSession, InMemory, Limits, Retry, Timeouts
 from mcp_sync.errors import UsageError
 from mcp_sync.options import check_seconds
 from mcp_sync.testing import FakeServer
 
 
-@pytest.mark.parametrize("value", [Timeouts(), Limits(), Retry()], ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize(
+    "value", [Timeouts(), Limits(), Retry(), CacheOptions()], ids=lambda value: type(value).__name__
+)
 def test_settings_are_immutable_values(value):
     name = dataclasses.fields(value)[0].name
     with pytest.raises(dataclasses.FrozenInstanceError):

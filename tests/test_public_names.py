@@ -45,7 +45,7 @@ PROMISED = [
     "AuthorizationRequired", "AccessDenied", "RegistrationFailed", "TokenRequestFailed", "IssuerMismatch",
     "InsufficientScope",
     "WebSocket", "websocket_client", "LegacySSE", "sse_client",
-    "OAuth", "ClientCredentials", "BearerToken", "auth",
+    "OAuth", "ClientCredentials", "BearerToken", "auth", "CacheOptions", "cache",
     "tasks", "TaskHandle", "TaskState", "TaskGone", "InvalidHandle",
 ]
 # fmt: on

@@ -133,25 +133,24 @@ def test_an_answer_that_was_on_its_way_when_the_word_came_is_not_kept(store):
         return NotImplemented
 
     server.on("tools/list", slowly)
-    with server.serve_http() as endpoint:
-        with (
-            Client(endpoint.url, cache=CacheOptions(store=store())) as client,
-            client.listen(tools=True) as events,
-        ):
-            first = Background(client.list_tools)
-            assert begun.wait(PATIENCE)
-            server.tools_changed()
-            assert events.next(PATIENCE) == ToolsChanged()
-            begun.clear()
-            second = Background(client.list_tools)
-            assert begun.wait(PATIENCE), "it waited for an answer that is out of date"
-            go.set()
-            first.result()
-            second.result()
-            before = server.count("tools/list")
-            assert before == 2
-            client.list_tools()
-            assert server.count("tools/list") == 2, "the answer to the second request was to be kept"
+    with (
+        server.serve_http() as endpoint,
+        Client(endpoint.url, cache=CacheOptions(store=store())) as client,
+        client.listen(tools=True) as events,
+    ):
+        first = Background(client.list_tools)
+        assert begun.wait(PATIENCE)
+        server.tools_changed()
+        assert events.next(PATIENCE) == ToolsChanged()
+        begun.clear()
+        second = Background(client.list_tools)
+        assert begun.wait(PATIENCE), "it waited for an answer that is out of date"
+        go.set()
+        first.result()
+        second.result()
+        assert server.count("tools/list") == 2
+        client.list_tools()
+        assert server.count("tools/list") == 2, "the answer to the second request was to be kept"
 
 
 @STORES

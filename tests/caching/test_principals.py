@@ -162,7 +162,9 @@ def test_keys_mean_the_same_in_another_process_by_the_same_secret_and_by_that_al
             print(*Keys(target, None, secret).place("tools/list", {{}}, "1")[1:])
     """
     code = "\n".join(line[8:] for line in code.splitlines())
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=50, check=True
+    )
     by_secret, by_nothing, command = (tuple(line.split()) for line in done.stdout.splitlines())
     target = http(auth=BearerToken("a"))
     assert by_secret == places(target)
