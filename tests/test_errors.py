@@ -168,7 +168,7 @@ def test_a_timeout_is_a_timeout_of_python_too():
         (Forked("x"), (UsageError,)),
         (EnvelopeRejected("x"), (UsageError,)),
         (FolderRefused("x"), (UsageError,)),
-        (DigestMismatch("x"), (SkillRejected, ProtocolError)),
+        (DigestMismatch("x"), (ProtocolError,)),
         (AppRejected("x"), (ProtocolError,)),
         (AnswerInvalid("x"), (UsageError,)),
         (UnsafeURL("x"), (ProtocolError,)),

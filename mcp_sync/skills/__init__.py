@@ -1,4 +1,4 @@
-"""Skills: instructions for models, with their files, that servers have (SEP-2640, revision 2026-07-28).
+"""Skills: instructions for models, with their files, that servers have (SEP-2640).
 
 A client that was given the extension `Skills` has ``client.skills``: list, get, read, download. Each file is
 verified against what the server has said about the skill (size, SHA-256, front matter), and nothing is

@@ -11,7 +11,9 @@ READ_DIRECTORY = "resources/directory/read"
 
 
 class Skills(Extension):
-    """Lets a client use the skills of servers (SEP-2640, revision 2026-07-28).
+    """Lets a client use the skills of servers (SEP-2640).
+
+    They belong to revision 2026-07-28; servers that declare them in a handshake are taken by their word.
 
     Example:
         >>> client = Client(url, extensions=[Tasks(), Skills()])
@@ -19,8 +21,9 @@ class Skills(Extension):
     """
 
     identifier = IDENTIFIER
+    handshake = True
     methods = (
-        Method(LIST, idempotent=True),
-        Method(GET, idempotent=True),
-        Method(READ_DIRECTORY, idempotent=True),
+        Method(LIST, idempotent=True, handshake=True),
+        Method(GET, idempotent=True, handshake=True),
+        Method(READ_DIRECTORY, idempotent=True, handshake=True),
     )

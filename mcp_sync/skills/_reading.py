@@ -92,7 +92,7 @@ class ServerSkills:
             cancel: Cancels it.
 
         Raises:
-            NotSupported: The server has no skills, or speaks a revision before 2026-07-28.
+            NotSupported: The server does not say that it has skills.
         """
         check_callback("on_rejected", on_rejected)
         options = call_options(cancel=cancel)
@@ -123,7 +123,7 @@ class ServerSkills:
         Raises:
             InvalidParams: The server has no such skill.
             SkillRejected: What the server says about it must not be used.
-            NotSupported: The server has no skills, or speaks a revision before 2026-07-28.
+            NotSupported: The server does not say that it has skills.
         """
         return self._get(uri, call_options(cancel=cancel), self._client._deadline(timeout))
 
@@ -271,17 +271,14 @@ class ServerSkills:
             return self._settings
         engine = self._client._engine
         era = engine.connection(deadline, options.cancel).era
-        if era.handshake:
-            text = f"skills need a revision without a handshake, and the server speaks {era.version}"
-            raise NotSupported(text, method=LIST, version=era.version)
         server = era.server
-        if "capabilities" not in server:
+        if "capabilities" not in server and not era.handshake:
             server = engine.call_raw(methods.DISCOVER, {}, options, deadline)
         capabilities = server.get("capabilities")
         extensions = capabilities.get("extensions") if isinstance(capabilities, Mapping) else None
         settings = extensions.get(IDENTIFIER) if isinstance(extensions, Mapping) else None
         if not isinstance(settings, Mapping):
-            raise NotSupported("the server offers no skills", method=LIST, version=era.version)
+            raise NotSupported(f"the server offers no skills on {era.version}", method=LIST, version=era.version)
         self._settings = settings
         return settings
 

@@ -14,8 +14,17 @@ import urllib.request
 from collections.abc import Callable
 from typing import Any
 
-from mcp_sync import AuthError, Client, ClientCredentials, InsufficientScope, OAuth, types
+from mcp_sync import (
+    AuthError,
+    Client,
+    ClientCredentials,
+    InsufficientScope,
+    OAuth,
+    SkillRejected,
+    types,
+)
 from mcp_sync.auth import EnterpriseManaged, LoopbackBrowser, WorkloadIdentity
+from mcp_sync.skills import Skills
 
 STATELESS = "2026-07-28"
 VERSION = os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION", STATELESS)
@@ -123,6 +132,25 @@ def echo_schema(url: str) -> None:
         tools = {tool.name: tool for tool in client.tools()}
         schema = tools["json_schema_2020_12_tool"].input_schema
         client.call_tool("json_schema_echo", {"schema": schema})
+
+
+def list_skills(url: str) -> None:
+    """List the skills, and load none."""
+    with Client(url, mode=MODE, extensions=[Skills()]) as client:
+        assert list(client.skills.list())
+
+
+def forged_skill(url: str) -> None:
+    """Load all of a skill that has to be refused, file after file."""
+    with Client(url, mode=MODE, extensions=[Skills()]) as client:
+        for skill in client.skills.list():
+            try:
+                for path in skill.files or ():
+                    client.skills.read(skill, path)
+            except SkillRejected as error:
+                print(f"refused: {error}", file=sys.stderr)
+                return
+    raise AssertionError("this skill was to be refused")
 
 
 # Where the suite pretends that the metadata document of the client lies.
@@ -265,6 +293,10 @@ SCENARIOS: dict[str, Callable[[str], None]] = {
     "http-invalid-tool-headers": valid_tools,
     "json-schema-ref-no-deref": list_only,
     "json-schema-2020-12-preservation": echo_schema,
+    "sep-2640-client-no-prefetch": list_skills,
+    "sep-2640-client-verify-digest": forged_skill,
+    "sep-2640-client-verify-size": forged_skill,
+    "sep-2640-client-verify-frontmatter": forged_skill,
 }
 
 
