@@ -81,9 +81,10 @@ def big_call() -> bytes:
     return response(_result(True, content=[{"type": "text", "text": text}], isError=False))
 
 
-def small_list(modern: bool = True) -> bytes:
+def small_list(modern: bool = True, ttl_ms: int = 0) -> bytes:
     """Answer `tools/list` with one tool."""
-    return response(_result(modern, tools=[tool("add")], **(CACHE if modern else {})))
+    hints = {**CACHE, "ttlMs": ttl_ms} if modern else {}
+    return response(_result(modern, tools=[tool("add")], **hints))
 
 
 def pages() -> dict[str, bytes]:

@@ -2,7 +2,8 @@
 
 It must be much faster than the clients it serves, so that a difference between them is theirs.
 The path chooses the behaviour: `/json`, `/sse`, `/legacy` (session id and handshake), `/slow` (answers after
-20 ms), `/big-json`, `/big-sse`, `/pages`, `/progress`; `/stream` is HTTP with SSE, of the first revision.
+20 ms), `/big-json`, `/big-sse`, `/pages`, `/progress`, `/kept` (lists stay fresh); `/stream` is HTTP with
+SSE, of the first revision.
 `GET /stats` tells and resets the connection counts.
 """
 
@@ -42,6 +43,7 @@ class Answers:
             "/sse": modern,
             "/slow": modern,
             "/pages": modern,
+            "/kept": {**modern, "tools/list": canned.small_list(ttl_ms=3_600_000)},
             "/progress": modern,
             "/big-json": {**modern, "tools/call": big},
             "/big-sse": {**modern, "tools/call": big},

@@ -6,13 +6,16 @@ import gc
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
-from mcp_sync import Client, LegacySSE
+from mcp_sync import CacheOptions, Client, LegacySSE
 
 
 class Contender:
-    """One `mcp_sync.Client`."""
+    """One `mcp_sync.Client`, and for kept lists another one."""
+
+    keeping: Client | None = None
 
     def open(self, target: dict[str, Any]) -> None:
         """Connect and list the tools, as programs do."""
@@ -25,6 +28,8 @@ class Contender:
     def close(self) -> None:
         """Disconnect."""
         self.client.close()
+        if self.keeping is not None:
+            self.keeping.close()
 
     def call(self) -> None:
         """Make one small call."""
@@ -38,6 +43,14 @@ class Contender:
     def pages(self) -> int:
         """Fetch every page of tools; return how many tools there were."""
         return sum(1 for _ in self.client.tools())
+
+    def lists(self, kept: bool) -> Callable[[], Any]:
+        """Return what lists the tools, and keeps the list or not."""
+        if not kept:
+            return self.client.list_tools
+        if self.keeping is None:
+            self.keeping = Client(self.target, cache=CacheOptions()).open()
+        return self.keeping.list_tools
 
     def progress(self) -> tuple[float, list[float]]:
         """Make one call that reports progress; return its seconds and what had arrived when it returned."""

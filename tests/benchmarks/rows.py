@@ -167,6 +167,21 @@ def _pages(lab: Lab) -> Rounds:
         return interleave(lab.few(9, 5), takes)
 
 
+def _kept_lists(lab: Lab) -> Rounds:
+    with lab.running("ours", target=lab.http("/kept")) as workers:
+        rounds: Rounds = {}
+        ratios = []
+        for name, worker in workers.items():
+            for _ in range(lab.few(9, 5)):
+                kept = worker.ask("lists", count=lab.few(2000, 500), kept=True)
+                asked = worker.ask("lists", count=lab.few(100, 40), kept=False)
+                rounds.setdefault(name, []).append(kept * 1e6)
+                ratios.append(asked / kept)
+    if ratios:
+        lab.note(f"kept list of tools: to ask the server takes {statistics.median(ratios):.0f} times as long")
+    return rounds
+
+
 def _progress(lab: Lab) -> Rounds:
     def take(name: str) -> float:
         told = workers[name].ask("progress", count=canned.PROGRESS_COUNT)
@@ -261,6 +276,7 @@ ROWS = (
     Row("mem-json", "10 MB result, JSON: peak growth", "x", _big_memory("/big-json"), (Target(8),)),
     Row("mem-sse", "10 MB result, SSE: peak growth", "x", _big_memory("/big-sse"), (Target(8),)),
     Row("pages", "5,000 tools in 10 pages", "ms", _pages, (Target(1.6, "bare"),)),
+    Row("kept", "list of tools from the cache", "us", _kept_lists, (Target(15),)),
     Row("progress", "5,000 progress reports in a call", "/s", _progress, (Target(10, "sdk", at_least=True),)),
     Row("threads", "32 threads, 20 ms: share of ideal", "%", _thread_share, (Target(85, at_least=True),)),
     Row("sockets", "32 threads, 20 ms: connections", "", _thread_connections, (Target(40),)),

@@ -74,6 +74,15 @@ class Worker:
         assert got == [count] * times, (got, count)
         return seconds / times
 
+    def lists(self, count: int, kept: bool) -> float:
+        """List the tools so many times; return the seconds of one time."""
+        take = self.contender.lists(kept)
+        take()
+        start = time.perf_counter()
+        for _ in range(count):
+            take()
+        return (time.perf_counter() - start) / count
+
     def progress(self, count: int) -> dict[str, Any]:
         """Make a call with progress; return its seconds, how many reports it brought, and if in order."""
         seconds, seen = self.contender.progress()
