@@ -54,17 +54,18 @@ def write_folder(folder: Path, files: Iterable[tuple[str, bytes]], overwrite: bo
     new = folder.with_name(f".new-{name}")
     old = folder.with_name(f".old-{name}")
     try:
-        _making(new, folder)
+        _make(new, folder)
         for path, data in files:
             _write(new, path, data, folder)
         check_folder(folder, overwrite)
         _put(new, folder, old)
     finally:
         shutil.rmtree(new, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
+        if folder.exists():
+            shutil.rmtree(old, ignore_errors=True)
 
 
-def _making(new: Path, folder: Path) -> None:
+def _make(new: Path, folder: Path) -> None:
     try:
         new.mkdir(0o700)
     except OSError as error:
@@ -72,11 +73,14 @@ def _making(new: Path, folder: Path) -> None:
 
 
 def _write(new: Path, path: str, data: bytes, folder: Path) -> None:
-    target = new.joinpath(*path.split("/"))
+    *folders, name = path.split("/")
+    inside = new
     try:
-        target.parent.mkdir(0o700, parents=True, exist_ok=True)
+        for each in folders:
+            inside = inside / each
+            inside.mkdir(0o700, exist_ok=True)
         # "x" makes a file, and follows no link.
-        with open(target, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        with open(inside / name, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
             file.write(data)
     except (OSError, ValueError) as error:
         raise _refused(folder, error) from error
@@ -84,12 +88,13 @@ def _write(new: Path, path: str, data: bytes, folder: Path) -> None:
 
 def _put(new: Path, folder: Path, old: Path) -> None:
     try:
-        if folder.exists():
-            folder.rename(old)
         try:
+            if folder.exists():
+                folder.rename(old)
             new.rename(folder)
         except BaseException:
-            if old.exists():
+            # Whatever stopped it, Ctrl-C for one: what was there comes back.
+            if old.exists() and not folder.exists():
                 old.rename(folder)
             raise
     except OSError as error:

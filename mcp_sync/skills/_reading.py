@@ -278,7 +278,8 @@ class ServerSkills:
         extensions = capabilities.get("extensions") if isinstance(capabilities, Mapping) else None
         settings = extensions.get(IDENTIFIER) if isinstance(extensions, Mapping) else None
         if not isinstance(settings, Mapping):
-            raise NotSupported(f"the server offers no skills on {era.version}", method=LIST, version=era.version)
+            text = f"the server offers no skills on {era.version}"
+            raise NotSupported(text, method=LIST, version=era.version)
         self._settings = settings
         return settings
 
