@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Mapping
 from typing import Any, Optional, get_args
 
+from . import types
 from .errors import UsageError
-from .types import LoggingLevel
 
 
 def as_dict(name: str, value: Optional[Mapping[str, Any]]) -> dict[str, Any]:
@@ -54,11 +55,17 @@ def as_uri(value: Any) -> str:
     return str(value)
 
 
-def check_callback(name: str, value: Any) -> None:
+def check_callback(name: str, value: Any, count: Optional[int] = None) -> None:
     """Refuse what cannot be called like a plain function; ``None`` is fine.
 
+    Args:
+        name: How it is called in the error.
+        value: The callback.
+        count: How many arguments it will be given, if that shall be checked, too.
+
     Raises:
-        UsageError: It is no callable, or a coroutine function, whose coroutine nobody would run.
+        UsageError: It is no callable, or a coroutine function, whose coroutine nobody would run, or it
+            does not take so many arguments.
     """
     if value is None:
         return
@@ -66,6 +73,71 @@ def check_callback(name: str, value: Any) -> None:
         raise UsageError(f"{name} must be a function, not {type(value).__name__}")
     if inspect.iscoroutinefunction(value) or inspect.iscoroutinefunction(value.__call__):
         raise UsageError(f"{name} must be a plain function, not one of async def")
+    if count is not None and not _takes(value, count):
+        raise UsageError(f"{name} is called with {count} argument{'s' * (count > 1)}, which it does not take")
+
+
+def _takes(function: Any, count: int) -> bool:
+    """Whether a function takes so many arguments, by position; if it cannot be told, it does."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return True  # Some of those that are written in C do not tell.
+    try:
+        signature.bind(*[None] * count)
+    except TypeError:
+        return False
+    return True
+
+
+def check_number(name: str, value: Any) -> None:
+    """Refuse what is no number that JSON can hold.
+
+    Raises:
+        UsageError: It is none.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise UsageError(f"{name} must be a finite number, not {value!r:.80}")
+
+
+def page_params(cursor: Any) -> dict[str, Any]:
+    """Return the params of a request for a page of a list, the first one for ``None``.
+
+    Raises:
+        UsageError: The cursor is no string.
+    """
+    if cursor is None:
+        return {}
+    check_instance("cursor", cursor, str)
+    return {"cursor": cursor}
+
+
+def as_reference(ref: Any) -> Any:
+    """Return what can be completed as it is sent.
+
+    Raises:
+        UsageError: It is no reference.
+    """
+    if isinstance(ref, Mapping) and isinstance(ref.get("type"), str):
+        return dict(ref)
+    if isinstance(ref, (types.PromptReference, types.ResourceTemplateReference)):
+        return ref.to_wire()
+    raise UsageError(
+        "ref must be PromptReference(name=...), ResourceTemplateReference(uri=...), or a dict such as "
+        f'{{"type": "ref/prompt", "name": ...}}, not {type(ref).__name__}'
+    )
+
+
+def as_completed_argument(argument: Any) -> dict[str, Any]:
+    """Return the argument to complete as it is sent.
+
+    Raises:
+        UsageError: It has not its two strings.
+    """
+    given = as_dict("argument", argument)
+    if not all(isinstance(given.get(key), str) for key in ("name", "value")):
+        raise UsageError('argument must be {"name": ..., "value": ...}, both strings')
+    return given
 
 
 def check_level(level: Any) -> None:
@@ -74,6 +146,6 @@ def check_level(level: Any) -> None:
     Raises:
         UsageError: It is none of those that the protocol has.
     """
-    levels = get_args(LoggingLevel)
+    levels = get_args(types.LoggingLevel)
     if level not in levels:
         raise UsageError(f"a log level is one of {', '.join(levels)}, not {level!r}")

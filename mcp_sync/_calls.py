@@ -7,7 +7,7 @@ from typing import Any, Callable, Optional, TypeVar
 
 from pydantic import BaseModel
 
-from ._arguments import as_dict, check_callback, check_instance
+from ._arguments import as_dict, check_callback, check_instance, page_params
 from ._concurrency.cancel import CancelToken
 from ._concurrency.deadline import Deadline
 from ._engine.connection import NO_OPTIONS, CallOptions
@@ -58,8 +58,7 @@ class Calls:
         options: CallOptions,
         timeout: TimeoutArgument,
     ) -> M:
-        params = {} if cursor is None else {"cursor": cursor}
-        return self._call(spec, params, model, options, timeout)
+        return self._call(spec, page_params(cursor), model, options, timeout)
 
     def _all(self, fetch: Callable[[Optional[str]], Any], items: str) -> Iterator[Any]:
         """Follow the pages that ``fetch`` returns, up to ``Limits.pages``.
@@ -99,7 +98,7 @@ def call_options(
         raise UsageError(f'cache must be "use", "refresh" or "bypass", not {cache!r}')
     if cancel is not None:
         check_instance("cancel", cancel, CancelToken)
-    check_callback("progress_callback", progress)
+    check_callback("progress_callback", progress, 3)
     return CallOptions(
         as_dict("meta", meta),
         checked_headers(headers) or {},
@@ -126,7 +125,7 @@ def resumable(
     options: CallOptions, token: Optional[str], take: Optional[Callable[[str], None]]
 ) -> CallOptions:
     """Return the options of a call that can be taken up again, or that takes one up."""
-    check_callback("on_resumption_token_update", take)
+    check_callback("on_resumption_token_update", take, 1)
     if token is not None:
         check_instance("resumption_token", token, str)
         if not token:

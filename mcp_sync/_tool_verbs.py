@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Callable, Optional
 
 from . import types
-from ._arguments import as_dict, check_instance
+from ._arguments import as_dict, check_instance, page_params
 from ._calls import Calls, Headers, Meta, call_options, pausing, resumable
 from ._concurrency.cancel import CancelToken
 from ._concurrency.deadline import Deadline
@@ -45,7 +45,7 @@ class ToolVerbs(Calls):
     def _list_tools(
         self, cursor: Optional[str], options: CallOptions, deadline: Deadline
     ) -> types.ListToolsResult:
-        params = {} if cursor is None else {"cursor": cursor}
+        params = page_params(cursor)
         engine, spec, model = self._engine, methods.LIST_TOOLS, types.ListToolsResult
         cache = engine.plan.cache
         if cache is not None:

@@ -116,6 +116,6 @@ class WatchVerbs(ToolVerbs):
         with hold_off():
             from .subscriptions import interest, listen
         asked = interest(tools, prompts, resource_list, resources)
-        check_callback("on_event", on_event)
+        check_callback("on_event", on_event, 1)
         options = call_options(meta)
         return listen(self, asked, on_event, self._deadline(timeout), options.meta)

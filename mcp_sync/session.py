@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 _DEFAULT_EXTENSIONS = extensions_of([Tasks()])
 
+# The callbacks that are called with a context and params, not with one of them.
+_TAKING_PARAMS = ("sampling", "elicitation")
 
 class ClientSession(Verbs):
     """A session over one transport, with the explicit life cycle of the official SDK.
@@ -126,6 +128,8 @@ class ClientSession(Verbs):
         self.name = name or client_name()
         self._timeout = timeout
         self._timeouts = timeouts
+        if name is not None:
+            check_instance("name", name, str)
         self._validation = validation
         self._tools = ToolIndex()
         self._subscriptions = []
@@ -134,7 +138,8 @@ class ClientSession(Verbs):
             sampling_callback, elicitation_callback, list_roots_callback, logging_callback, message_handler
         )
         for field, callback in vars(callbacks).items():
-            check_callback(f"the callback for {field.replace('_', ' ')}", callback)
+            count = 2 if field in _TAKING_PARAMS else 1
+            check_callback(f"the callback for {field.replace('_', ' ')}", callback, count)
         self._limits = limits
         self._engine = build_engine(
             transport,

@@ -6,7 +6,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Optional, Union
 
 from . import types
-from ._arguments import as_dict, as_uri, check_instance, check_level
+from ._arguments import (
+    as_completed_argument,
+    as_dict,
+    as_reference,
+    as_uri,
+    check_instance,
+    check_level,
+    check_number,
+)
 from ._calls import Headers, Meta, call_options, pausing
 from ._concurrency.cancel import CancelToken
 from ._concurrency.fork import hold_off
@@ -167,8 +175,7 @@ class Verbs(WatchVerbs, TaskVerbs, FutureVerbs, ExtensionVerbs):
             cancel: See the class.
             headers: HTTP headers of this request alone.
         """
-        given = ref if isinstance(ref, Mapping) else ref.to_wire()
-        params: dict[str, Any] = {"ref": given, "argument": as_dict("argument", argument)}
+        params: dict[str, Any] = {"ref": as_reference(ref), "argument": as_completed_argument(argument)}
         if context_arguments is not None:
             params["context"] = {"arguments": as_dict("context_arguments", context_arguments)}
         options = call_options(meta, cancel, headers)
@@ -266,10 +273,15 @@ class Verbs(WatchVerbs, TaskVerbs, FutureVerbs, ExtensionVerbs):
         message: Optional[str] = None,
     ) -> None:
         """Report progress of a request that the server made (up to 2025-11-25)."""
+        if isinstance(progress_token, bool) or not isinstance(progress_token, (str, int)):
+            raise UsageError(f"a progress token is a string or an integer, not {progress_token!r:.80}")
+        check_number("progress", progress)
         params: dict[str, Any] = {"progressToken": progress_token, "progress": progress}
         if total is not None:
+            check_number("total", total)
             params["total"] = total
         if message is not None:
+            check_instance("message", message, str)
             params["message"] = message
         self._notify_legacy("notifications/progress", params)
 
@@ -325,5 +337,6 @@ class Verbs(WatchVerbs, TaskVerbs, FutureVerbs, ExtensionVerbs):
         self, method: str, params: Optional[Mapping[str, Any]] = None, *, timeout: TimeoutArgument = UNSET
     ) -> None:
         """Send any notification."""
-        deadline = self._deadline(timeout)
-        self._engine.connection(deadline).notify(method, as_dict("params", params), deadline)
+        check_instance("the method", method, str)
+        given, deadline = as_dict("params", params), self._deadline(timeout)
+        self._engine.connection(deadline).notify(method, given, deadline)

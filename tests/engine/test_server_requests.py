@@ -204,7 +204,11 @@ def test_a_result_that_is_none_is_an_internal_error(result, caplog):
 )
 def test_params_that_cannot_be_read_are_refused_and_never_reach_the_callback(method, params, caplog):
     called = []
-    client, target = opened(sampling_callback=called.append, elicitation_callback=called.append)
+
+    def answer(context, params):
+        called.append(params)
+
+    client, target = opened(sampling_callback=answer, elicitation_callback=answer)
     target.now.say(asking(1, method, params))
     assert answer_to(target)["error"]["code"] in (-32602, -32603)
     assert called == []

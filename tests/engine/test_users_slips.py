@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import traceback
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -17,6 +19,9 @@ from .scripted import DuplexTarget, legacy, modern, text
 
 async def coroutine(*arguments):
     """Nobody would run it."""
+
+
+ARGUMENT = {"name": "a", "value": "b"}
 
 
 @pytest.fixture
@@ -49,6 +54,34 @@ def client(target):
         (lambda c: c.get_prompt("p", "x"), "arguments must be a mapping"),
         (lambda c: c.get_prompt(5), "the name of a prompt must be a str"),
         (lambda c: c.complete({"type": "ref/prompt", "name": "p"}, "x"), "argument must be a mapping"),
+        (lambda c: c.complete({"type": "ref/prompt", "name": "p"}, {"name": "a"}), "both strings"),
+        (lambda c: c.complete(types.PromptReference(name="p"), {**ARGUMENT, "value": 1}), "both strings"),
+        (lambda c: c.complete("x", ARGUMENT), r"ref must be PromptReference\(.*, not str"),
+        (lambda c: c.complete(None, ARGUMENT), "ref must be .*, not NoneType"),
+        (lambda c: c.complete([1], ARGUMENT), "ref must be .*, not list"),
+        (lambda c: c.complete({"name": "p"}, ARGUMENT), "ref must be "),
+        (lambda c: c.complete(types.Root(uri="file:///x"), ARGUMENT), "ref must be .*, not Root"),
+        (lambda c: c.list_tools(5), "cursor must be a str, not int"),
+        (lambda c: c.list_resources([1]), "cursor must be a str, not list"),
+        (lambda c: c.list_resource_templates(b"x"), "cursor must be a str, not bytes"),
+        (lambda c: c.list_prompts(True), "cursor must be a str, not bool"),
+        (lambda c: c.notify(5), "the method must be a str, not int"),
+        (lambda c: c.send_progress_notification("t", "x"), "progress must be a finite number, not 'x'"),
+        (lambda c: c.send_progress_notification("t", True), "progress must be a finite number"),
+        (lambda c: c.send_progress_notification("t", float("nan")), "progress must be a finite number"),
+        (lambda c: c.send_progress_notification("t", 1, "2"), "total must be a finite number"),
+        (lambda c: c.send_progress_notification("t", 1, 2, 3), "message must be a str"),
+        (lambda c: c.send_progress_notification(None, 1), "a progress token is a string or an integer"),
+        (lambda c: c.send_progress_notification(True, 1), "a progress token is a string or an integer"),
+        (
+            lambda c: c.call_tool("x", progress_callback=lambda amount: None),
+            "progress_callback is called with 3 arguments, which it does not take",
+        ),
+        (
+            lambda c: c.call_tool("x", on_resumption_token_update=lambda: None),
+            "on_resumption_token_update is called with 1 argument, which",
+        ),
+        (lambda c: c.listen(tools=True, on_event=lambda: None), "on_event is called with 1 argument, which"),
         (lambda c: c.request("x/y", [1]), "params must be a mapping"),
         (lambda c: c.request("x/y", {}, "str"), "result_type must be dict or a pydantic model"),
         (lambda c: c.notify("x/y", [1]), "params must be a mapping"),
@@ -77,6 +110,12 @@ def test_a_wrong_argument_is_a_usage_error_and_the_client_stays_usable(client, t
         ({"elicitation_callback": coroutine}, "elicitation must be a plain function"),
         ({"sampling_callback": 5}, "sampling must be a function"),
         ({"list_roots_callback": coroutine}, "list roots must be a plain function"),
+        ({"sampling_callback": lambda params: None}, "sampling is called with 2 arguments, which"),
+        ({"elicitation_callback": lambda params: None}, "elicitation is called with 2 arguments, which"),
+        ({"list_roots_callback": lambda: None}, "list roots is called with 1 argument, which"),
+        ({"logging_callback": lambda level, data: None}, "logging is called with 1 argument, which"),
+        ({"message_handler": lambda: None}, "message is called with 1 argument, which"),
+        ({"name": 5}, "name must be a str, not int"),
     ],
 )
 def test_a_wrong_setting_is_refused_when_the_client_is_made(options, words):
@@ -145,6 +184,19 @@ def test_a_reason_that_utf8_cannot_hold_is_sent_as_it_can():
 def test_a_session_on_what_was_not_entered_says_what_to_do():
     with pytest.raises(UsageError, match="with statement"):
         ClientSession("https://example.com/mcp")
+
+
+@pytest.mark.parametrize(
+    "callback",
+    [
+        *(print, [].append, functools.partial(print, "x"), Mock(), dict),
+        lambda *values: None,
+        lambda value, more=None: None,
+    ],
+    ids=["builtin", "method", "partial", "mock", "class", "any number", "default"],
+)
+def test_whatever_takes_the_arguments_of_a_callback_is_one(callback):
+    Client(DuplexTarget(), message_handler=callback)
 
 
 def test_a_command_may_hold_paths():
