@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, Optional, TypeVar, Union, cast
+from typing import TYPE_CHECKING, Any, Optional, TypeVar, Union, cast
 
 from . import transports, types
+from ._concurrency.fork import hold_off
 from ._protocol.negotiation import AUTO, check_mode
 from ._protocol.versions import HANDSHAKE_VERSIONS
 from .errors import UsageError
@@ -21,6 +22,9 @@ from .handlers import (
 from .options import UNSET, CacheOptions, Limits, Retry, TimeoutArgument, Timeouts
 from .session import ClientSession
 from .transports._base import Target
+
+if TYPE_CHECKING:
+    from .principals import PrincipalView
 
 C = TypeVar("C", bound="Client")
 
@@ -125,6 +129,46 @@ class Client(ClientSession):
         """
         self._open(None, timeout)
         return self
+
+    def for_principal(
+        self, key: str, auth: Any = None, headers: Optional[Mapping[str, str]] = None
+    ) -> PrincipalView:
+        """Return a view of this client for one of its users: a `Client` with credentials of its own.
+
+        It is cheap, so make one for each request of a web application. All views and the client share
+        connections to the server, settings and callbacks, and what was found out about the server; over HTTP
+        they never share credentials, cookies, sessions, or answers in a cache that are for one user. On the
+        stateless revision a view opens without a request and without a thread; on older ones it opens a
+        session of its own.
+
+        Over WebSocket a view with ``auth`` or ``headers`` opens a connection of its own. Otherwise, as with
+        server processes and servers in memory, it uses that of the client, whose server cannot tell the users
+        apart; the cache, envelopes and handles of tasks still do.
+
+        To close a view harms nobody; to close the client closes its views.
+
+        Args:
+            key: Who it is: a name that means the same user everywhere, such as the primary key.
+            auth: The user's credentials, as for the client: ``BearerToken(...)``, or
+                ``oauth.for_principal(key)``. A view never uses those of the client, nor its headers
+                ``Authorization`` and ``Cookie``, nor ``.netrc``.
+            headers: Headers beside those of the client.
+
+        Raises:
+            UsageError: There is no place for credentials, or the client has a ``requests.Session``, with one
+                jar of cookies for all.
+            ClientClosed: It is closed.
+
+        Example:
+            >>> mcp = Client("https://example.com/mcp")
+            >>> def view(request):
+            ...     auth = BearerToken(request.user.token)
+            ...     with mcp.for_principal(str(request.user.pk), auth=auth) as client:
+            ...         return client.call_tool("inbox").text
+        """
+        with hold_off():
+            from .principals import view_for
+        return view_for(self, key, auth, headers)
 
 
 def make_target(target: Any, http: Mapping[str, Any]) -> Target:

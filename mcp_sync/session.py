@@ -44,6 +44,7 @@ from .verbs import Verbs
 
 if TYPE_CHECKING:
     from ._engine.cache import ResponseCache
+    from .principals import Principals
 
 _DEFAULT_EXTENSIONS = extensions_of([Tasks()])
 
@@ -96,6 +97,8 @@ class ClientSession(Verbs):
     """
 
     _reopen = False
+    # The views for its users, once there are any.
+    _principals: Optional[Principals]
 
     def __init__(
         self,
@@ -134,6 +137,7 @@ class ClientSession(Verbs):
         self._tools = ToolIndex()
         self._subscriptions = []
         self._jobs = {}
+        self._principals = None
         callbacks = Callbacks(
             sampling_callback, elicitation_callback, list_roots_callback, logging_callback, message_handler
         )
@@ -235,7 +239,12 @@ class ClientSession(Verbs):
             UsageError: ``timeout`` is no number of seconds. Nothing else.
         """
         check_seconds("timeout", timeout)
-        self._engine.close(Deadline(self._timeouts.close if timeout is None else timeout))
+        deadline = Deadline(self._timeouts.close if timeout is None else timeout)
+        principals = self._principals
+        self._engine.end()
+        if principals is not None:
+            principals.close(deadline)
+        self._engine.close(deadline)
 
     @property
     def closed(self) -> bool:

@@ -159,6 +159,15 @@ def test_futures() -> None:
         assert run("futures.py", endpoint.url) == expected
 
 
+def test_users() -> None:
+    with OAuthServer() as server, demo_server.build().serve_http(intercept=server.protect) as endpoint:
+        tokens = [f"token-{number}" for number in range(5)]
+        server.tokens.update(dict.fromkeys(tokens, ""))
+        out = run("users.py", endpoint.url, *tokens)
+
+    assert out == "".join(f'user {n}: {{"sum": {n + 1}}}\n' for n in range(5))
+
+
 def test_oauth_browser(tmp_path: Path) -> None:
     folder = str(tmp_path / "grants")
     with OAuthServer() as server, demo_server.build().serve_http(intercept=server.protect) as endpoint:

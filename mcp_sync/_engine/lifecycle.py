@@ -236,13 +236,16 @@ class Lifecycle:
 
     def _connect(self, target: Optional[Target] = None) -> Connection:
         settings = self.plan.settings
-        channel: Channel = (target or self.plan.target).channel(settings)
+        channel = self._channel(target or self.plan.target)
         connection = Connection(channel, self.router, self._ids.__next__, settings.timeouts)
         with self._lock:
             if self._closed:
                 raise ClientClosed("the client is closed")
             self._live.connections.append(connection)
         return connection
+
+    def _channel(self, target: Target) -> Channel:
+        return target.channel(self.plan.settings)
 
     def _spent(self) -> list[Connection]:
         """Return the connections that are of no use any more, not even to calls in flight.
@@ -317,8 +320,8 @@ class Lifecycle:
         """
         self._listen(change, anew=change >= 0)
 
-    def close(self, deadline: Deadline) -> None:
-        """End everything. Idempotent; waiters get `ClientClosed`. Never raises."""
+    def end(self) -> None:
+        """Wake all who wait, with `ClientClosed`, and let no call begin. `close` sees to the rest."""
         with self._lock:
             self._closed = True
             connections = list(self._live.connections)
@@ -328,11 +331,18 @@ class Lifecycle:
             opening.end(None, reason)
         for connection in connections:
             connection.lost(reason)
-        companions = list(self._live.companions)
-        for companion in companions:
+        for companion in list(self._live.companions):
             companion.stop()
+
+    def close(self, deadline: Deadline) -> None:
+        """End everything. Idempotent; waiters get `ClientClosed`. Never raises."""
+        self.end()
+        with self._lock:
+            connections = list(self._live.connections)
+            opening = self._opening
         for connection in connections:
             connection.channel.close(deadline)
+        companions = list(self._live.companions)
         join_all((thread for each in companions for thread in each.threads), deadline)
         self.router.close(deadline)
         if opening is not None and opening.thread is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional
+from typing import Any, NoReturn, Optional
 
 from .._protocol.urls import public_url
 from ..errors import TokenRequestFailed, UsageError
@@ -91,6 +91,14 @@ class EnterpriseManaged(Machine):
         client = checked_name("client_id", client_id)
         identity = ClientIdentity(client, issuer=issuer, grant_types=(JWT_BEARER,), **given)
         super().__init__(identity, scopes, **settings)
+
+    def for_principal(self, key: str) -> NoReturn:
+        """Refuse: the ``subject_token`` says who the user is. Make one object for each.
+
+        Raises:
+            UsageError: Always.
+        """
+        raise UsageError("subject_token belongs to one user: make an EnterpriseManaged for each of them")
 
     def _trusted_urls(self) -> list[str]:
         """See `TokenAuth._trusted_urls`."""

@@ -7,8 +7,9 @@ request is sent again.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional, Union
+from typing import Any, Optional, TypeVar, Union
 from urllib.parse import urlsplit
 
 import requests
@@ -31,6 +32,8 @@ from ._settings import as_scopes, check_sending
 from ._status import Status, status_of
 from ._store import MemoryStore, Store
 from ._vault import Vault, server_name
+
+A = TypeVar("A", bound="TokenAuth")
 
 _LOGOUT_SECONDS = 5.0
 _MOST_URLS = 1000  # that are remembered
@@ -118,6 +121,27 @@ class TokenAuth(AuthBase):
         if server_url is not None:
             check_url(server_url, ("http", "https", "ws", "wss"))
             self._only = self._access_to(_as_sent(server_url))
+
+    def for_principal(self: A, key: str) -> A:
+        """Return an authorization for another user, with the same settings and the same store. Cheap.
+
+        Args:
+            key: The user: the ``principal`` whose grants it presents, and no others.
+
+        Raises:
+            UsageError: That is no string, or empty.
+        """
+        check_instance("the principal", key, str)
+        if not key:
+            raise UsageError("the principal is empty: that is whoever has no name")
+        twin = copy.copy(self)
+        twin.principal = key
+        twin.vault = self.vault.for_principal(key)
+        twin._accesses, twin._by_server, twin._by_url = {}, {}, {}
+        if self._only is not None:
+            twin._only = None
+            twin._only = twin._access_to(self._only.server)
+        return twin
 
     # --- what the ways to a grant differ in ----------------------------------------------------------------
 

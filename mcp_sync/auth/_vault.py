@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import logging
@@ -72,6 +73,12 @@ class Vault:
         self._pinned = identity.issuer or ""
         self._principal = principal
         self._clock = clock
+
+    def for_principal(self, principal: str) -> Vault:
+        """Return the part of the same store that belongs to another user."""
+        twin = copy.copy(self)
+        twin._principal = principal
+        return twin
 
     # What discovery found out about a server.
 

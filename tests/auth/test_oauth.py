@@ -96,12 +96,12 @@ def test_what_cannot_be_is_refused_at_once(options) -> None:
 
 
 PUBLIC = {
-    "OAuth": {"begin", "finish", "logout", "reset_client", "status"},
-    "ClientCredentials": {"logout", "status"},
-    "DeviceCode": {"logout", "status"},
-    "EnterpriseManaged": {"logout", "status"},
-    "WorkloadIdentity": {"from_environment", "from_file", "logout", "status"},
-    "BearerToken": set(),
+    "OAuth": {"begin", "finish", "for_principal", "logout", "reset_client", "status"},
+    "ClientCredentials": {"for_principal", "logout", "status"},
+    "DeviceCode": {"for_principal", "logout", "status"},
+    "EnterpriseManaged": {"for_principal", "logout", "status"},
+    "WorkloadIdentity": {"for_principal", "from_environment", "from_file", "logout", "status"},
+    "BearerToken": {"read"},
 }
 
 

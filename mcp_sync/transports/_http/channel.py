@@ -13,7 +13,8 @@ from ..._concurrency.pending import PendingCall
 from ..._concurrency.threads import join_all
 from ...errors import ConnectionLost, SessionExpired
 from .._base import Frame, Inbound, Settings, Wire
-from .endpoint import Endpoint
+from .adapter.adapter import BoundedAdapter
+from .endpoint import Endpoint, Shared
 from .errors import raise_translated, root_of
 from .exchange import Exchange
 from .responses import ResponseReader
@@ -35,8 +36,8 @@ class HTTPChannel:
     is_http = True
     duplex = False
 
-    def __init__(self, target: StreamableHTTP, settings: Settings) -> None:
-        self._endpoint = Endpoint(target)
+    def __init__(self, target: StreamableHTTP, settings: Settings, shared: Optional[Shared] = None) -> None:
+        self._endpoint = Endpoint(target, shared)
         self.peer = self._endpoint.peer
         self._terminates = target.terminate_on_close
         self._settings = settings
@@ -57,6 +58,11 @@ class HTTPChannel:
     def session_id(self) -> Optional[str]:
         """The session that the server opened, else ``None``."""
         return self._endpoint.session_id if self._endpoint.in_session else None
+
+    @property
+    def adapter(self) -> Optional[BoundedAdapter]:
+        """What sends its requests, ``None`` where that is the user's."""
+        return self._endpoint.adapter
 
     def start(self, inbound: Inbound, deadline: Deadline) -> None:
         """Take note of the engine. Connecting is left to the first request."""

@@ -7,6 +7,7 @@ import logging
 # Imported by the first request through requests otherwise, perhaps while another thread forks.
 import netrc  # noqa: F401
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Optional
 from urllib.parse import urlsplit, urlunsplit
@@ -51,11 +52,16 @@ class Endpoint:
         session_id: The session that the server opened.
     """
 
-    def __init__(self, target: StreamableHTTP) -> None:
+    def __init__(self, target: StreamableHTTP, shared: Optional[Shared] = None) -> None:
         self.peer = public_url(target.url)
         self.wire = Wire()
         self.session_id = target.session_id
-        self._sender = sender_for(target)
+        self._sender = sender_for(target) if shared is None else DirectSender(target, shared=shared)
+
+    @property
+    def adapter(self) -> Optional[BoundedAdapter]:
+        """What sends its requests, ``None`` where that is the user's."""
+        return self._sender.adapter if isinstance(self._sender, DirectSender) else None
 
     @property
     def in_session(self) -> bool:
@@ -210,18 +216,46 @@ class _Settings:
     options: dict[str, Any]
 
 
+class Shared:
+    """What senders for one endpoint share that differ in nothing but the credentials.
+
+    Args:
+        target: The endpoint.
+        adapter: An adapter that is in use for it already.
+    """
+
+    def __init__(self, target: HTTPTarget, adapter: Optional[BoundedAdapter]) -> None:
+        self.target = target
+        self.url = _without_credentials(_prepared(target.url))
+        self.adapter = BoundedAdapter() if adapter is None else adapter.share()
+        self._environment: Optional[dict[str, Any]] = None
+
+    def environment(self) -> dict[str, Any]:
+        """Return what requests has to be told each time, which it takes files and the environment to know."""
+        if self._environment is None:
+            self._environment = _environment(self.target, self.url)
+        return self._environment
+
+
 class DirectSender(Sender):
     """Sends through an adapter of our own.
 
     Args:
         target: Where to.
         upgrading: Whether its requests have no message to lose and change to another protocol.
+        shared: What it shares with others.
+
+    Attributes:
+        adapter: The adapter.
     """
 
-    def __init__(self, target: HTTPTarget, upgrading: bool = False) -> None:
-        super().__init__(_without_credentials(_prepared(target.url)))
+    def __init__(self, target: HTTPTarget, upgrading: bool = False, shared: Optional[Shared] = None) -> None:
+        super().__init__(_without_credentials(_prepared(target.url)) if shared is None else shared.url)
         self._target = target
-        self._adapter = BoundedAdapter(upgrading)
+        self._shared = shared
+        self.adapter = BoundedAdapter(upgrading) if shared is None else shared.adapter.share()
+        # Closed once, by whoever comes first.
+        self._to_close = [self.adapter]
         if upgrading:
             self.followed = REDIRECTS
         self._cookies = RequestsCookieJar()
@@ -234,9 +268,11 @@ class DirectSender(Sender):
         # Looked up at the first request: it reads the environment and files.
         settings = self._settings
         if settings is None:
-            settings = self._settings = _settings(self._target, self.url)
+            shared = self._shared
+            options = _environment(self._target, self.url) if shared is None else shared.environment()
+            settings = self._settings = _settings(self._target, self.url, options)
         request = self._request(url, method, headers, body, settings, exchange)
-        response = self._adapter.send(request, timeout=exchange, **settings.options)
+        response = self.adapter.send(request, timeout=exchange, **settings.options)
         if request.hooks["response"]:
             try:
                 options = {"timeout": exchange, **settings.options}
@@ -283,14 +319,15 @@ class DirectSender(Sender):
 
     def close(self) -> None:
         """Close idle connections."""
-        self._adapter.close()
+        with suppress(IndexError):
+            self._to_close.pop().close()
 
     def abandon(self) -> None:
         """In a forked child: drop what was inherited."""
-        self._adapter.abandon()
+        self.adapter.abandon()
 
 
-def _settings(target: HTTPTarget, url: str) -> _Settings:
+def _settings(target: HTTPTarget, url: str, options: dict[str, Any]) -> _Settings:
     headers = Headers()
     for name, value in {**_CONSTANT, **(target.headers or {})}.items():
         headers[name] = value
@@ -301,6 +338,10 @@ def _settings(target: HTTPTarget, url: str) -> _Settings:
         known = get_auth_from_url(target.url)
         pair = known if any(known) else get_netrc_auth(url)
         auth = HTTPBasicAuth(*pair) if pair else None
+    return _Settings(headers, auth, options)
+
+
+def _environment(target: HTTPTarget, url: str) -> dict[str, Any]:
     proxies: dict[str, str] = dict(target.proxies or {})
     with requests.Session() as session:
         options = session.merge_environment_settings(
@@ -312,7 +353,7 @@ def _settings(target: HTTPTarget, url: str) -> _Settings:
         )
     if is_loopback(urlsplit(url).hostname):
         options["proxies"] = proxies
-    return _Settings(headers, auth, dict(options))
+    return dict(options)
 
 
 def _prepared(url: str) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Optional, Union
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from ..._arguments import check_no_class
 from ..._concurrency.fork import hold_off
@@ -16,6 +16,8 @@ from .._base import Channel, Settings
 
 if TYPE_CHECKING:
     import requests
+
+    from .endpoint import Shared
 
 
 @dataclass(frozen=True, repr=False)
@@ -102,12 +104,51 @@ class StreamableHTTP(HTTPTarget):
         """Return origin and path."""
         return ("http", origin(self.url), urlsplit(self.url).path or "/")
 
-    def channel(self, settings: Settings) -> Channel:
-        """Make a new channel. Opens nothing."""
+    def channel(self, settings: Settings, shared: Optional[Shared] = None) -> Channel:
+        """Make a new channel. Opens nothing.
+
+        Args:
+            settings: Those of the client.
+            shared: What it has in common with the channels of other principals.
+        """
         with hold_off():
             from .channel import HTTPChannel
 
-        return HTTPChannel(self, settings)
+        return HTTPChannel(self, settings, shared)
+
+
+# Which headers say who somebody is.
+_CREDENTIALS = ("authorization", "cookie")
+
+
+def nobody(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    """Have a request go without credentials, those of ``.netrc`` included: an authorization of requests."""
+    return request
+
+
+def with_credentials(target: Any, auth: Any, headers: Optional[Mapping[str, str]]) -> Any:
+    """Return a target with the credentials of somebody else, and none of those that it has.
+
+    Args:
+        target: One with ``url``, ``auth`` and ``headers``.
+        auth: Its ``auth`` instead.
+        headers: Headers beside its own; they replace those of the same name.
+
+    Raises:
+        UsageError: They cannot be used.
+    """
+    given = checked_headers(headers) or {}
+    taken = {name.lower() for name in given}.union(_CREDENTIALS)
+    kept = {name: value for name, value in (target.headers or {}).items() if name.lower() not in taken}
+    if auth is None and not any(name.lower() == "authorization" for name in given):
+        auth = nobody
+    changes: dict[str, Any] = {"auth": auth, "headers": {**kept, **given}}
+    parts = urlsplit(target.url)
+    if "@" in parts.netloc:
+        changes["url"] = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    if getattr(target, "session_id", None) is not None:
+        changes["session_id"] = None
+    return replace(target, **changes)
 
 
 def _sends_again(session: Any, url: str) -> bool:

@@ -64,6 +64,8 @@ class BoundedAdapter(HTTPAdapter):
     def __init__(self, upgrading: bool = False) -> None:
         self._upgrading = upgrading
         self._routes: dict[tuple[Any, ...], _Route] = {}
+        # Those beside the first one who use this, and will close it. Single operations only: no lock.
+        self._others: list[None] = []
         super().__init__(max_retries=0)
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
@@ -171,8 +173,18 @@ class BoundedAdapter(HTTPAdapter):
             proxy=public_url(select_proxy(request.url or "", proxies) or ""),
         )
 
+    def share(self) -> BoundedAdapter:
+        """Have `close` wait for one more who closes it."""
+        self._others.append(None)
+        return self
+
     def close(self) -> None:
-        """Close all idle connections; those in use are closed when they come back."""
+        """Close all idle connections, once the last one wants it; those in use close when they come back."""
+        try:
+            self._others.pop()
+            return
+        except IndexError:
+            pass
         pools = [route.pool for route in list(self._routes.values())]
         self._routes.clear()
         for pool in pools:
