@@ -15,7 +15,7 @@ from .._concurrency.deadline import Deadline
 from .._concurrency.workers import Workers
 from .._protocol import methods
 from .._protocol.methods import MethodSpec
-from ..cache import CacheStats
+from ..cache import CacheStats, MemoryCache
 from ..errors import (
     AuthError,
     CallTimeout,
@@ -43,9 +43,6 @@ logger = logging.getLogger("mcp_sync.cache")
 M = TypeVar("M", bound=BaseModel)
 Prepare = Optional[Callable[[Any, "Connection"], None]]
 
-# More requests than this are not remembered.
-_MOST = 1000
-
 
 class _Asked(NamedTuple):
     """One call: what is asked, and by whom."""
@@ -70,18 +67,25 @@ class ResponseCache:
         target: The server.
         principal: For whom the calls are made, ``None`` if that was not said.
         sender: Runs what must not hold up a thread that reads.
+        other: The cache of another client of the same server, with the same store, whose requests count here.
+
+    Attributes:
+        options: The options, with the store.
     """
 
     def __init__(
-        self, options: CacheOptions, target: Target, principal: Optional[str], sender: Workers
+        self,
+        options: CacheOptions,
+        target: Target,
+        principal: Optional[str],
+        sender: Workers,
+        other: Optional[ResponseCache] = None,
     ) -> None:
-        self._options = options
+        self.options = options if options.store is not None else replace(options, store=MemoryCache())
         self._keys = Keys(target, options.principal if principal is None else principal, options.secret)
-        self._shelf = Shelf(options, self._keys, sender)
+        self._flights: Flights = Flights() if other is None else other._flights
+        self._shelf = Shelf(self.options, self._keys, sender, self._flights)
         self.observe = self._shelf.observe
-        self._flights = Flights()
-        # Requests whose last answer could not be kept: nobody waits for the answer of another to them.
-        self._unkept: set[str] = set()
         # What the client has made of an entry: tools are filtered, and learnt from, once.
         self._prepared: weakref.WeakKeyDictionary[Entry, BaseModel] = weakref.WeakKeyDictionary()
         # Guards `_counts`. Re-entrant: a signal handler may make a call.
@@ -90,11 +94,6 @@ class ResponseCache:
 
     def __repr__(self) -> str:
         return f"<ResponseCache in {type(self._shelf.store).__name__}>"
-
-    @property
-    def options(self) -> CacheOptions:
-        """Those of a cache for somebody else in the same store."""
-        return replace(self._options, store=self._shelf.store, principal=None)
 
     @property
     def stats(self) -> CacheStats:
@@ -196,27 +195,27 @@ class ResponseCache:
 
     def _renew(self, asked: _Asked) -> Entry:
         """Fetch an answer, whatever there is."""
-        self._flights.overtake((asked.place.private, self._shelf.generation))
+        self._flights.overtake(asked.place.private)
         self._count("refreshes")
         return self._fetch(asked, self._shelf.look(asked.place, asked.model))
 
     def _get(self, asked: _Asked) -> Entry:
         """Return a fresh answer: that of the store, of a thread that fetches it already, or of the server."""
-        private = asked.place.private
+        key = asked.place.private
         while True:
             found = self._shelf.look(asked.place, asked.model)
             if found.fresh is not None:
                 self._count("hits")
                 return found.fresh
-            if private in self._unkept or asked.options.progress is not None:
+            if asked.options.progress is not None or not self._flights.is_shared(key):
                 return self._fetch_or_stale(asked, found)
-            key, own = (private, self._shelf.generation), Flight()
+            own = Flight()
             try:
                 flight = self._flights.join(key, own)
                 if flight is own:
                     return self._lead(asked, own)
             finally:
-                self._flights.land(key, own)
+                self._flights.land(own)
             entry = self._follow(asked, flight, found)
             if entry is not None:
                 return entry
@@ -275,7 +274,7 @@ class ResponseCache:
 
     def _fetch(self, asked: _Asked, found: Found, flight: Optional[Flight] = None) -> Entry:
         """Ask the server, and keep its answer if it may be kept."""
-        generation = self._shelf.generation
+        generation = self._flights.generation
         marks = self._shelf.marks(asked.place, found)
         engine, spec, params = asked.engine, asked.spec, asked.params
         try:
@@ -291,7 +290,7 @@ class ResponseCache:
         may_be_kept = is_first and seconds > 0 and same
         entry = Entry(arrived, arrived + seconds, marks if may_be_kept else (), model)
         is_old = flight is not None and flight.overtaken
-        if generation != self._shelf.generation and not is_old:
+        if generation is not self._flights.generation and not is_old:
             # Something has changed meanwhile. What took its place must not be replaced by this.
             is_old = self._shelf.look(asked.place, asked.model).marks != marks
         if not is_old:
@@ -303,22 +302,20 @@ class ResponseCache:
 
     def _seconds(self, result: Mapping[str, Any]) -> float:
         """Return for how many seconds a result stays fresh."""
-        ttl, most = result.get("ttlMs"), self._options.max_ttl
+        ttl, most = result.get("ttlMs"), self.options.max_ttl
         if isinstance(ttl, bool) or not isinstance(ttl, (int, float)) or ttl != ttl:
-            return min(self._options.default_ttl, most)
+            return min(self.options.default_ttl, most)
         return min(ttl, most * 1000) / 1000 if ttl > 0 else 0.0
 
     def _keep(self, place: Place, found: Found, entry: Entry, result: dict[str, Any]) -> None:
         if not entry.marks:
             self._shelf.discard(found)
-            if len(self._unkept) >= _MOST:
-                self._unkept = set()
-            self._unkept.add(place.private)
+            self._flights.note(place.private, False)
             return
-        is_public = result.get("cacheScope") == "public" and self._options.share_public
+        is_public = result.get("cacheScope") == "public" and self.options.share_public
         if self._shelf.keep(place.public if is_public else place.private, entry, result, found):
             self._count("stores")
-        self._unkept.discard(place.private)
+        self._flights.note(place.private, True)
 
     def _count(self, kind: str) -> None:
         with self._lock:
@@ -327,7 +324,7 @@ class ResponseCache:
     def after_fork_in_child(self) -> None:
         """Forget the threads of the parent."""
         self._lock = threading.RLock()
-        self._flights = Flights()
+        self._flights.after_fork_in_child()
         self._shelf.after_fork_in_child()
 
 
@@ -353,8 +350,8 @@ def _is_unreachable(error: MCPError) -> bool:
     return isinstance(error, (TransportError, CallTimeout)) and not isinstance(error, MessageTooLarge)
 
 
-def keep_answers(engine: Engine, options: CacheOptions) -> None:
+def keep_answers(engine: Engine, options: CacheOptions, other: Optional[ResponseCache] = None) -> None:
     """Give an engine a cache. What the plan has to say of the principal is said before."""
     plan = engine.plan
-    plan.cache = ResponseCache(options, plan.target, plan.principal, engine.router.sender)
+    plan.cache = ResponseCache(options, plan.target, plan.principal, engine.router.sender, other)
     engine.router.watch(plan.cache.observe)

@@ -24,6 +24,7 @@ from ..cache import MemoryCache
 from ..options import CacheOptions
 from .cache_entry import Entry, entry_of
 from .cache_keys import Keys, Place
+from .flights import Flights
 
 logger = logging.getLogger("mcp_sync.cache")
 
@@ -71,21 +72,19 @@ class Shelf:
         options: Name the store, and bounds.
         keys: The keys of the client.
         sender: Runs what must not hold up a thread that reads.
-
-    Attributes:
-        generation: Counts the changes that were heard of.
+        flights: Are told of each change.
     """
 
-    def __init__(self, options: CacheOptions, keys: Keys, sender: Workers) -> None:
+    def __init__(self, options: CacheOptions, keys: Keys, sender: Workers, flights: Flights) -> None:
         self._options = options
-        self.store: Any = MemoryCache() if options.store is None else options.store
+        self.store: Any = options.store
+        self._flights = flights
         self._keys = keys
         self._sender = sender
-        # Guards `_changed` and `generation`. Re-entrant: a signal handler may make a call.
+        # Guards `_changed`. Re-entrant: a signal handler may make a call.
         self._lock = threading.RLock()
         # The names whose marks have to be deleted.
         self._changed: dict[str, object] = {}
-        self.generation = 0
 
     # --- answers ---------------------------------------------------------------------------------
 
@@ -186,8 +185,8 @@ class Shelf:
 
     def note(self, names: tuple[str, ...]) -> None:
         """Have nothing count that was asked for under these names before now: of methods, or URIs."""
+        self._flights.generation = object()
         with self._lock:
-            self.generation += 1
             if len(self._changed) + len(names) > _MOST:
                 self._changed, names = {}, CACHED
             for name in names:

@@ -11,6 +11,9 @@ from .._concurrency.deadline import Deadline
 from .._concurrency.pending import PendingCall
 from .cache_entry import Entry
 
+# More requests than this are not remembered.
+_MOST = 1000
+
 
 class Flight:
     """A request that is under way for whoever wants its answer.
@@ -21,6 +24,7 @@ class Flight:
         shareable: Whether another request may have an answer that can be.
         unreachable: Whether it failed because the server could not be reached.
         overtaken: Whether somebody has asked for something newer meanwhile.
+        key: Where `Flights` has it.
     """
 
     def __init__(self) -> None:
@@ -29,6 +33,7 @@ class Flight:
         self.shareable = True
         self.unreachable = False
         self.overtaken = False
+        self.key: Hashable = None
         self._turns: list[PendingCall] = []
         self._over = False
 
@@ -60,27 +65,54 @@ class Flight:
 
 
 class Flights:
-    """The requests that are under way, by what is asked. Single operations only, so it needs no lock."""
+    """The requests of a client, and of its views, that are under way. Safe for any number of threads.
+
+    Attributes:
+        generation: Another object after each change that was heard of: who asks after it does not share the
+            answer to a request that was sent before.
+    """
 
     def __init__(self) -> None:
+        # Single operations only, so it needs no lock.
         self._all: dict[Hashable, Flight] = {}
+        self.generation = object()
+        # Requests whose last answer could not be kept: nobody waits for the answer of another to them.
+        self._alone: set[str] = set()
 
-    def join(self, key: Hashable, own: Flight) -> Flight:
+    def join(self, key: str, own: Flight) -> Flight:
         """Return the flight that is under way; ``own``, if that is the first now."""
-        return self._all.setdefault(key, own)
+        own.key = (key, self.generation)
+        return self._all.setdefault(own.key, own)
 
-    def overtake(self, key: Hashable) -> None:
+    def overtake(self, key: str) -> None:
         """Have the answer that is under way not count for those who ask from now on."""
-        flight = self._all.pop(key, None)
+        flight = self._all.pop((key, self.generation), None)
         if flight is not None:
             flight.overtaken = True
 
-    def land(self, key: Hashable, own: Flight) -> None:
+    def land(self, own: Flight) -> None:
         """End a flight that was given to `join`, whether it was the first or not."""
-        if self._all.get(key) is own:
+        if self._all.get(own.key) is own:
             # Overtaken just now, it may be another one that goes: that costs one more request at most.
-            self._all.pop(key, None)
+            self._all.pop(own.key, None)
         own.end()
+
+    def after_fork_in_child(self) -> None:
+        """Forget what the threads of the parent were about to fetch."""
+        self._all = {}
+
+    def is_shared(self, key: str) -> bool:
+        """Whether it is likely that an answer can be shared."""
+        return key not in self._alone
+
+    def note(self, key: str, shareable: bool) -> None:
+        """Remember whether an answer could be shared."""
+        if shareable:
+            self._alone.discard(key)
+        elif len(self._alone) < _MOST:
+            self._alone.add(key)
+        else:
+            self._alone = {key}
 
 
 def turn_of(method: str, deadline: Deadline) -> PendingCall:

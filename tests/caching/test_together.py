@@ -303,3 +303,25 @@ def test_a_forgotten_client_takes_what_it_kept_with_it():
         assert store() is None
     finally:
         gc.enable()
+
+
+def test_the_views_of_one_user_share_a_request():
+    server = make_server()
+    gate = Gate(server)
+    with keeping(server) as client:
+        first = Background(client.for_principal("ann").list_tools)
+        gate.wait()
+        second = Background(client.for_principal("ann").list_tools)
+        waiting(client, 1)
+        third = Background(client.for_principal("bob").list_tools)
+        gate.wait()
+        gate.go.set()
+        assert [len(thread.result().tools) for thread in (first, second, third)] == [1] * 3
+        assert server.count("tools/list") == 2
+
+
+def test_a_store_that_is_still_empty_is_used():
+    store = MemoryCache()
+    with keeping(make_server(), store=store) as client:
+        client.list_tools()
+    assert len(store) == 2
