@@ -34,7 +34,10 @@ class Exchange:
         proxy: The proxy that it goes through, without credentials; empty for none.
     """
 
-    __slots__ = ("_sockets", "aborted", "call", "connect", "deadline", "proxy", "resumes", "sent", "session")
+    __slots__ = (
+        *("_cut", "_sockets", "aborted", "call", "connect"),
+        *("deadline", "proxy", "resumes", "sent", "session"),
+    )
 
     def __init__(
         self, deadline: Deadline, connect: Optional[float] = None, call: Optional[PendingCall] = None
@@ -51,6 +54,8 @@ class Exchange:
         # `abort`, which shuts it down. Single operations of a list are atomic, so that a connection which
         # was given back is never hit by a late abort.
         self._sockets: list[Any] = []
+        # Those that `abort` has taken out.
+        self._cut: Optional[list[Any]] = None
 
     @classmethod
     def of(cls, timeout: Any) -> Exchange:
@@ -123,7 +128,14 @@ class Exchange:
     def abort(self) -> None:
         """End the exchange: wake the thread that sends or reads. From any thread; does not block."""
         self.aborted = True
-        for sock in self._taken():
+        if self._cut is None:
+            self._cut = []
+        try:
+            # In one step: what a signal handler keeps this from shutting down, the next time finds there.
+            self._cut.extend(iter(self._sockets.pop, None))
+        except IndexError:
+            pass
+        for sock in self._cut:
             shut_down(sock)
 
     def drop(self) -> None:
