@@ -6,6 +6,7 @@ import os
 from typing import Annotated
 
 from common import BLOB, NAMES, PNG, Cancellations, run
+from mcp.server.caching import CacheHint
 from mcp.server.elicitation import AcceptedElicitation, ElicitationResult
 from mcp.server.mcpserver import Context, Image, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
@@ -13,7 +14,16 @@ from mcp.server.mcpserver.resolve import Elicit, ListRoots, Resolve, Sample
 from mcp.types import Completion, CreateMessageResult, ListRootsResult, SamplingMessage, TextContent
 from pydantic import BaseModel, Field
 
-server = MCPServer("sdk2", version="2.0", instructions="Made for tests.", log_level="ERROR")
+server = MCPServer(
+    "sdk2",
+    version="2.0",
+    instructions="Made for tests.",
+    log_level="ERROR",
+    cache_hints={
+        "tools/list": CacheHint(ttl_ms=60_000, scope="public"),
+        "resources/read": CacheHint(ttl_ms=60_000),
+    },
+)
 cancellations = Cancellations()
 
 
