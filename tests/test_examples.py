@@ -114,6 +114,16 @@ def test_watching() -> None:
     assert out == f"Watching {tools}\na note\nTools: {tools}\nThe end: graceful\n"
 
 
+def test_keeping_answers(tmp_path: Path) -> None:
+    server = demo_server.build()
+    server.ttl_ms = 60_000
+    with server.serve_http() as endpoint:
+        outs = [run("keeping_answers.py", endpoint.url, str(tmp_path / "answers.sqlite")) for _ in range(2)]
+
+    tools = "Tools: add, countdown, greet, fail\n"
+    assert outs == [f"{tools}Asked the server.\n", f"{tools}Did not ask the server.\n"]
+
+
 def test_many_threads() -> None:
     with demo_server.build().serve_http() as endpoint:
         out = run("many_threads.py", endpoint.url)
