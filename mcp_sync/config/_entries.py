@@ -1,0 +1,272 @@
+"""The entry of a server, read: every key checked, none of its variables replaced yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Callable, Optional
+
+from .._protocol.negotiation import check_mode
+from ..errors import UsageError
+from ..options import Timeouts
+from ..transports._stdio.launch import INHERIT
+from ._auth import as_list, check_auth
+from ._errors import Place
+from ._keys import FIELDS, plain, warning_about
+from ._server import ServerConfig
+from ._variables import Variables
+
+_KINDS = {
+    "stdio": "stdio",
+    "local": "stdio",
+    "http": "http",
+    "https": "http",
+    "streamable": "http",
+    "streamablehttp": "http",
+    "remote": "http",
+    "sse": "sse",
+    "ws": "websocket",
+    "websocket": "websocket",
+}
+# Some hosts count a timeout in seconds, up to an hour, others in milliseconds, from some thousand on.
+_MOST_SECONDS = 3600
+_TIMEOUTS = ("connect", "probe", "open", "silence", "total", "close")
+
+
+class Given:
+    """The keys of one server: each is taken by its meaning, and known by what was written."""
+
+    def __init__(self, entry: Mapping[str, Any], place: Place) -> None:
+        self._place = place
+        self._found: dict[str, tuple[str, Any]] = {}
+        self.warnings: list[str] = []
+        for key, value in entry.items():
+            name = FIELDS.get(plain(str(key)))
+            if name is None:
+                about = warning_about(str(key))
+                if about:
+                    self.warnings.append(f"{place.at(str(key))}: {about}")
+            elif name in self._found and self._found[name][1] != value:
+                raise place.at(str(key)).error(
+                    f"this says the same as {self._found[name][0]!r}: give one of them"
+                )
+            else:
+                self._found[name] = (str(key), value)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._found
+
+    def place(self, name: str) -> Place:
+        """Return the place of what has this meaning."""
+        return self._place.at(self._found[name][0] if name in self._found else name)
+
+    def take(self, name: str, default: Any, fits: Callable[[Any], bool], wanted: str) -> Any:
+        """Return a value that was given, or the default.
+
+        Raises:
+            ConfigError: It is not what is wanted. The error does not show it.
+        """
+        value = self._found[name][1] if name in self._found else None
+        if value is None:
+            return default
+        if not fits(value):
+            raise self.place(name).error(f"this must be {wanted}, not a {type(value).__name__}")
+        return value
+
+    def text(self, name: str) -> Optional[str]:
+        """Return a string that is not empty."""
+        found: Optional[str] = self.take(
+            name, None, lambda value: isinstance(value, str) and bool(value), "a string that is not empty"
+        )
+        return found
+
+    def words(self, name: str) -> Optional[tuple[str, ...]]:
+        """Return a list of strings; numbers are written out."""
+        found = self.take(name, None, _is_words, "a list of strings")
+        return None if found is None else tuple(map(str, found))
+
+    def table(self, name: str) -> dict[str, Any]:
+        """Return names with strings; other plain values are written out, and ``null`` leaves one out."""
+        found = self.take(name, {}, _is_table, "an object with strings")
+        return {key: _written(value) for key, value in found.items() if value is not None}
+
+    def flag(self, name: str, default: bool) -> bool:
+        """Return a truth value."""
+        return bool(self.take(name, default, lambda value: isinstance(value, bool), "true or false"))
+
+    def seconds(self, name: str) -> Optional[float]:
+        """Return a number above 0."""
+        found: Optional[float] = self.take(name, None, _is_positive, "a number above 0")
+        return found
+
+
+def read_entry(
+    name: str, entry: Any, file: Optional[str], variables: Variables
+) -> tuple[ServerConfig, list[str]]:
+    """Return the server that an entry describes, and warnings about it.
+
+    Raises:
+        ConfigError: It describes none.
+    """
+    place = Place(file, name)
+    if not name.strip():
+        raise place.error("the name of a server must not be empty")
+    if not isinstance(entry, Mapping):
+        raise place.error(f"this must be an object, not a {type(entry).__name__}")
+    given = Given(entry, place)
+    command, args = _command(given)
+    auth_key, auth = _auth(given)
+    given.warnings += check_auth(auth, place.at(auth_key))
+    timeout, timeouts = _times(given)
+    server = ServerConfig(
+        name=name,
+        kind=_kind(given, command, place),
+        command=command,
+        args=args,
+        env=given.table("env"),
+        env_file=given.text("env_file"),
+        env_vars=given.words("env_vars") or (),
+        cwd=given.text("cwd"),
+        inherit_env=_inherited(given),
+        url=given.text("url"),
+        headers=given.table("headers"),
+        env_headers=given.table("env_headers"),
+        verify=given.take(
+            "verify", True, lambda value: isinstance(value, (bool, str)), "true, false or a path"
+        ),
+        auth=auth,
+        auth_key=auth_key,
+        timeout=timeout,
+        timeouts=timeouts,
+        mode=_mode(given),
+        disabled=given.flag("disabled", False) or not given.flag("enabled", True),
+        allow=_patterns(given, "allow"),
+        deny=_patterns(given, "deny") or (),
+        file=file,
+        variables=variables,
+    )
+    given.warnings += _misplaced(given, server)
+    return server, given.warnings
+
+
+def _command(given: Given) -> tuple[Optional[str], tuple[str, ...]]:
+    """Return the command and its arguments, which some hosts write as one list."""
+    args = given.words("args") or ()
+    command = given.take("command", None, lambda value: bool(value) and _is_command(value), "a string")
+    if command is None or isinstance(command, str):
+        return command, args
+    first, *rest = command
+    return first, (*rest, *args)
+
+
+def _kind(given: Given, command: Optional[str], place: Place) -> str:
+    said = given.text("type")
+    kind = None if said is None else _KINDS.get(plain(said))
+    if said is not None and kind is None:
+        raise given.place("type").error("this must be stdio, http, sse or ws")
+    has_url = "url" in given
+    if command is not None and has_url:
+        raise place.error("there is a command and a URL: give one of them")
+    if command is None and not has_url:
+        raise place.error("there is neither a command nor a URL")
+    if kind is None:
+        url = given.text("url") or ""
+        kind = "stdio" if command else "websocket" if url.lower().startswith(("ws://", "wss://")) else "http"
+    if (kind == "stdio") is has_url:
+        raise given.place("type").error(f"it does not go with a {'URL' if has_url else 'command'}")
+    return kind
+
+
+def _times(given: Given) -> tuple[Optional[float], Timeouts]:
+    timeout = given.seconds("timeout")
+    if timeout is not None and timeout > _MOST_SECONDS:
+        timeout /= 1000
+    if "timeout_seconds" in given:
+        timeout = given.seconds("timeout_seconds")
+    bounds: dict[str, Any] = {}
+    opening = given.seconds("open_seconds")
+    if opening is not None:
+        bounds["open"] = opening
+    place = given.place("timeouts")
+    for key, value in given.take(
+        "timeouts", {}, lambda value: isinstance(value, Mapping), "an object"
+    ).items():
+        name = plain(str(key))
+        if name not in _TIMEOUTS:
+            raise place.at(str(key)).error(f"there are only {', '.join(_TIMEOUTS)}")
+        if value is not None and not _is_positive(value):
+            raise place.at(str(key)).error("this must be a number of seconds above 0, or null for no bound")
+        bounds[name] = value
+    return timeout, Timeouts(**bounds)
+
+
+def _auth(given: Given) -> tuple[str, Any]:
+    """Return what was said about authorization in one form, and the key of it."""
+    if "bearer_variable" in given:
+        name = given.text("bearer_variable")
+        return given.place("bearer_variable").key or "", {"type": "bearer", "tokenEnv": name}
+    if "bearer_token" in given:
+        return given.place("bearer_token").key or "", {"type": "bearer", "token": given.text("bearer_token")}
+    for name in ("oauth", "auth"):
+        value = given.take(name, None, lambda value: isinstance(value, (bool, str, Mapping)), "an object")
+        if value is None:
+            continue
+        scopes = as_list(given.take("scopes", None, _is_words, "a list of strings"), given.place("scopes"))
+        if scopes and isinstance(value, Mapping):
+            value = {"scopes": scopes, **value}
+        return given.place(name).key or "", value
+    return "auth", None
+
+
+def _inherited(given: Given) -> str:
+    found = given.text("inherit_env") or "base"
+    if found not in INHERIT:
+        raise given.place("inherit_env").error(f"this must be one of {', '.join(INHERIT)}")
+    return found
+
+
+def _mode(given: Given) -> Optional[str]:
+    mode = given.text("mode")
+    try:
+        check_mode(mode if mode is not None else "auto")
+    except UsageError as error:
+        raise given.place("mode").error(str(error)) from None
+    return mode
+
+
+def _patterns(given: Given, name: str) -> Optional[tuple[str, ...]]:
+    found = given.take(name, None, lambda value: value == "*" or _is_words(value), "a list of names")
+    return None if found is None else ("*",) if found == "*" else tuple(map(str, found))
+
+
+def _misplaced(given: Given, server: ServerConfig) -> Iterator[str]:
+    """Give warnings about keys that mean nothing to a server of this kind."""
+    of_a_url = ("headers", "env_headers", "verify", "auth", "oauth", "bearer_token", "bearer_variable")
+    of_a_command = ("args", "env", "env_file", "env_vars", "cwd", "inherit_env")
+    is_process = server.kind == "stdio"
+    for name in of_a_url if is_process else of_a_command:
+        if name in given and given.take(name, None, lambda value: True, ""):
+            yield f"{given.place(name)}: it means nothing beside a {'command' if is_process else 'URL'}"
+
+
+def _is_words(value: Any) -> bool:
+    is_list = isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+    return is_list and all(isinstance(each, (str, int, float)) for each in value)
+
+
+def _is_command(value: Any) -> bool:
+    return isinstance(value, str) or (_is_words(value) and all(isinstance(each, str) for each in value))
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(
+        isinstance(key, str) and (each is None or isinstance(each, (str, int, float)))
+        for key, each in value.items()
+    )
+
+
+def _written(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _is_positive(value: Any) -> bool:
+    return not isinstance(value, bool) and isinstance(value, (int, float)) and 0 < value < float("inf")

@@ -1,0 +1,76 @@
+"""JSON as configuration files have it: with the place of a mistake, and perhaps with comments."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, NamedTuple, Optional
+
+from ._errors import ConfigError
+
+# A string, a comment, or a comma with nothing but white space and comments before the end of its list.
+_COMMENT = r"//[^\n]*|/\*.*?\*/"
+_TOKEN = re.compile(
+    rf'(?P<string>"(?:[^"\\\n]|\\.)*")|(?P<comment>{_COMMENT})'
+    rf"|(?P<comma>,)(?=(?:\s|{_COMMENT})*[}}\]])",
+    re.DOTALL,
+)
+_NAMES = {"comment": "a comment", "comma": "a comma after the last entry"}
+
+
+class Oddity(NamedTuple):
+    """The first thing in a file that JSON itself does not have."""
+
+    kind: str
+    offset: int
+
+
+def read_json(text: str, file: str) -> tuple[Any, Optional[Oddity]]:
+    """Read JSON with comments and with commas after the last entry.
+
+    Returns:
+        What it says, and the first of these extras, ``None`` if there is none.
+
+    Raises:
+        ConfigError: It is none, with line and column.
+    """
+    found: list[Oddity] = []
+
+    def blank(match: re.Match[str]) -> str:
+        if match.lastgroup == "string":
+            return match.group()
+        found.append(Oddity(_NAMES[str(match.lastgroup)], match.start()))
+        # Lines and columns of what follows stay what they are.
+        return re.sub(r"[^\n]", " ", match.group())
+
+    try:
+        value = json.loads(_TOKEN.sub(blank, text), object_pairs_hook=_object, parse_constant=_refuse)
+    except json.JSONDecodeError as error:
+        raise at(text, error.pos, file, f"this is no JSON: {error.msg}") from None
+    except RecursionError:
+        raise ConfigError(f"{file}: nested too deeply", file=file) from None
+    except ValueError as error:
+        raise ConfigError(f"{file}: this is no JSON: {error}", file=file) from None
+    return value, (found[0] if found else None)
+
+
+def at(text: str, offset: int, file: str, problem: str) -> ConfigError:
+    """Return an error with line and column of a place in a file."""
+    line = text.count("\n", 0, offset) + 1
+    column = offset - text.rfind("\n", 0, offset)
+    message = f"{file}, line {line}, column {column}: {problem}"
+    return ConfigError(message, file=file, line=line, column=column)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make an object. The second of two servers with one name would replace the first without a word."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {twice!r} stands twice in one object")
+    return made
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(f"{name} is no number")
