@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -230,3 +231,34 @@ def test_task_in_two_processes(tmp_path: Path) -> None:
         first_has_ended.set()
         out = run("task_in_two_processes.py", endpoint.url, "finish", str(kept))
     assert out.splitlines()[-1] == "Finished: The report of June"
+
+
+def test_skills(tmp_path: Path) -> None:
+    server = demo_server.build()
+    uri = server.add_skill("acme/refunds", description="By the rules", files={"mail.md": "Dear"})
+    folder = tmp_path / "refunds"
+    with server.serve_http() as endpoint:
+        listed = run("skills.py", endpoint.url)
+        written = run("skills.py", endpoint.url, "acme/refunds", str(folder))
+    assert listed.startswith(f"{uri} (2 files, ")
+    assert listed.endswith(" bytes): By the rules\n")
+    assert written.startswith(f"Written: {folder}\nFingerprint: sha256:")
+    assert (folder / "mail.md").read_text() == "Dear"
+
+
+def test_app_page() -> None:
+    server = demo_server.build()
+    server.add_app("ui://board", "<!DOCTYPE html><p>Weather", permissions={"camera": {}})
+    with (
+        server.serve_http() as endpoint,
+        running("app_page.py", endpoint.url, "ui://board", "0") as line,
+    ):
+        assert line.startswith("It asks for (), ('camera',). Open http://127.0.0.1:")
+        opener = build_opener()
+        with opener.open(line.split()[-1], timeout=30) as page:
+            [inner] = re.findall('src="(.*?)" sandbox="allow-scripts allow-forms"', page.read().decode())
+        with opener.open(inner, timeout=30) as page:
+            assert page.read().decode() == "<!DOCTYPE html><p>Weather"
+            policy = page.headers["Content-Security-Policy"]
+    assert policy.startswith("default-src 'none'; ")
+    assert f"frame-ancestors {line.split()[-1].rstrip('/')}; sandbox" in policy

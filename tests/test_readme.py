@@ -66,6 +66,16 @@ def publish(context: ToolContext) -> str:
     return "published" if answer["content"]["sure"] else "kept"
 
 
+def forecast() -> str:
+    """Show the weather."""
+    return "sunny"
+
+
+def refresh() -> str:
+    """Show the weather anew."""
+    return "sunny"
+
+
 def make_server() -> FakeServer:
     celsius = {"type": "object", "properties": {"celsius": {"type": "number"}}}
     served = demo_server.build()
@@ -73,13 +83,23 @@ def make_server() -> FakeServer:
     for tool in (FakeTool(shout), FakeTool(broken, output_schema=celsius), *tasks):
         served.add_tool(tool)
     served.server_info = {"name": "example", "version": "1.0"}
+    served.add_skill(
+        "acme/refunds",
+        description="Refund customers by the rules",
+        files={"templates/mail.md": "Dear customer"},
+    )
+    board = "ui://weather/board"
+    served.add_tool(FakeTool(forecast, ui=board))
+    served.add_tool(FakeTool(refresh, ui={"resourceUri": board, "visibility": ["app"]}))
+    asks = {"csp": {"connectDomains": ["https://api.example.com"]}, "permissions": {"geolocation": {}}}
+    served.add_app(board, "<!DOCTYPE html><p>Weather", **asks)
     return served
 
 
 def test_every_example_runs_and_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The user who is asked to log in agrees to everything.
     namespace: dict[str, Any] = {"__name__": "readme", "the_user_logs_in_at": agree}
-    files = {f'"{name}"': repr(str(tmp_path / name)) for name in ("grants", "grants.sqlite")}
+    files = {f'"{name}"': repr(str(tmp_path / name)) for name in ("grants", "grants.sqlite", "refunds")}
     monkeypatch.setattr(webbrowser, "open", visit)
     monkeypatch.setenv("MCP_TOKEN", "a-token")
     with OAuthServer() as server, make_server().serve_http() as endpoint:
