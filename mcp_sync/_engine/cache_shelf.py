@@ -177,24 +177,36 @@ class Shelf:
             names = _CHANGES.get(method, ()) if isinstance(method, str) else ()
         if not names:
             return
-        self.note(names)
+        is_first = self.note(names)
         if isinstance(self.store, MemoryCache):
             self.take_back()
-        else:
-            self._sender.submit(self.take_back)
+        elif is_first:
+            self._sender.submit(self._take_all_back)
 
-    def note(self, names: tuple[str, ...]) -> None:
-        """Have nothing count that was asked for under these names before now: of methods, or URIs."""
+    def note(self, names: tuple[str, ...]) -> bool:
+        """Have nothing count that was asked for under these names before now: of methods, or URIs.
+
+        Returns:
+            Whether nothing else had to be taken back.
+        """
         self._flights.generation = object()
         with self._lock:
+            is_first = not self._changed
             if len(self._changed) + len(names) > _MOST:
                 self._changed, names = {}, CACHED
             for name in names:
                 self._changed[name] = object()
+        return is_first
+
+    def _take_all_back(self) -> None:
+        while self._changed and self.take_back():
+            pass
 
     def take_back(self) -> bool:
         """Delete the marks of what has changed; return whether all are gone."""
-        for name, change in list(self._changed.items()):
+        with self._lock:
+            changes = list(self._changed.items())
+        for name, change in changes:
             try:
                 self.store.delete(self._keys.mark(name))
             except Exception as error:

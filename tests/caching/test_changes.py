@@ -186,3 +186,27 @@ def test_a_flood_of_updates_leaves_little_behind():
         del store.delete
         client.read_resource(URI)
         assert client.cache.stats.misses == 2
+
+
+def test_a_flood_of_changes_is_one_job_for_the_store():
+    store = DictStore()
+    go, deletes = threading.Event(), []
+
+    def delete(key):
+        deletes.append(key)
+        go.wait(PATIENCE)
+
+    with keeping(make_server(), store=store) as client:
+        client.list_tools()
+        store.delete = delete
+        tell = client._engine.router.notification
+        for _ in range(100):
+            tell({"method": "notifications/tools/list_changed"}, None)
+            tell({"method": "notifications/prompts/list_changed"}, None)
+        wait_until(lambda: deletes)
+        assert len(client._engine.router.sender._jobs) == 0
+        tell({"method": "notifications/resources/list_changed"}, None)
+        go.set()
+        wait_until(lambda: not client.cache._shelf._changed)
+        assert {client.cache._keys.mark(name) for name in LISTS if name != "resources/read"} == set(deletes)
+        assert len(deletes) < 10

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from engine.scripted import DuplexTarget, legacy, modern
 
 from mcp_sync import (
     CacheOptions,
@@ -10,6 +11,7 @@ from mcp_sync import (
     CancelToken,
     Client,
     ClientClosed,
+    ConnectionLost,
     InMemory,
     InvalidParams,
     MethodNotFound,
@@ -332,6 +334,23 @@ def test_an_answer_of_one_revision_is_not_given_for_another(versions):
             client.list_tools()
             client.list_tools()
             assert server.count("tools/list") == count
+
+
+def test_an_answer_in_another_revision_than_expected_is_not_kept():
+    def tools(request):
+        return {"tools": []}
+
+    target = DuplexTarget(modern(tools_list=tools))
+    with Client(target, cache=CacheOptions(default_ttl=60)) as client:
+        client.open()
+        target.now.lose(ConnectionLost("gone"))
+        target.now.sync()
+        target.scripts = legacy(tools_list=tools)
+        client.list_tools()
+        assert client.protocol_version == "2025-11-25"
+        assert client.cache.stats.stores == 0
+        client.list_tools()
+        assert client.cache.stats.stores == 1
 
 
 @pytest.mark.parametrize(
