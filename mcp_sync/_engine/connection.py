@@ -46,7 +46,6 @@ LAST_WORD = 0.2
 # How often a call that is made by a callback looks for its own progress, in seconds.
 _INLINE_POLL = 0.02
 
-
 # What a server says that could not read a message, and so knows no id of it: parse error, invalid request.
 _UNREADABLE = (-32700, -32600)
 
@@ -109,6 +108,9 @@ class Connection:
             TransportError, CallTimeout, CallCancelled, ProtocolError: There was no answer.
         """
         call = self.prepare(spec, deadline)
+        if options.observed is not None:
+            options.observed.request_id = call.id
+            options.observed.sent += 1
         meta = options.meta
         progress = None
         if options.progress is not None or options.wants_progress:
@@ -255,8 +257,7 @@ class Connection:
                 f"{call.method}: {self.channel.peer} was silent for {bound or 0:g} s (Timeouts.silence; with "
                 "progress_callback= or reset_on_progress=True progress counts as a sign of life)"
             )
-        text = f"{text}{self.odd.since(call.began)}"
-        return CallTimeout(text, timeout=bound, request_sent=call.request_sent)
+        return CallTimeout(text + self.odd.since(call.began), timeout=bound, request_sent=call.request_sent)
 
     def _fresh(self, call: PendingCall) -> MCPError:
         """Copy the reason of the loss, so that each caller raises an exception of its own."""
@@ -345,7 +346,8 @@ class Connection:
         fault = codec.response_fault(message)
         parts = codec.error_parts(message)
         if fault is not None:
-            call.fail(InvalidMessage(f"{call.method}: {fault}", excerpt=repr(message)[:200]))
+            text = f"{call.method}: {self.channel.peer}: {fault}"
+            call.fail(InvalidMessage(text, excerpt=repr(message)[:200]))
         elif parts is not None:
             call.fail(remote_error(*parts, method=call.method, peer=self.channel.peer))
         else:
@@ -455,8 +457,8 @@ class Connection:
             self.odd.note_junk(error.excerpt)
             call = self._calls.get(error.request_id) if error.request_id is not None else None
             if call is not None:
-                fault = InvalidMessage(f"{call.method}: {error}", excerpt=error.excerpt, request_id=call.id)
-                call.fail(fault)
+                text = f"{call.method}: {self.channel.peer}: {error}"
+                call.fail(InvalidMessage(text, excerpt=error.excerpt, request_id=call.id))
         self._router.report(error)
 
     def retire(self, error: SessionExpired) -> None:
@@ -476,6 +478,11 @@ class Connection:
             self.retire(error)
         else:
             self.watchers.falls(error)
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests wait for their answer."""
+        return len(self._calls)
 
     @property
     def retiring(self) -> bool:

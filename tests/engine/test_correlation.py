@@ -102,6 +102,12 @@ def test_true_is_not_the_answer_to_request_one():
     client.close()
 
 
+def test_an_unreadable_answer_names_the_method_and_the_server(client, channel):
+    waiting = call(client)
+    channel.say({"jsonrpc": "2.0", "id": channel.expect("tools/call")["id"]})
+    assert str(waiting.error()).startswith("tools/call: scripted server: the response has neither")
+
+
 def test_a_timeout_tells_of_what_came_and_fits_no_call(target):
     with Client(target) as client:
         target.now.say("before the call")

@@ -51,7 +51,8 @@ def test_a_handshake_request_has_meta_only_where_somebody_gave_some(handshake):
 
 
 def test_only_stateless_requests_are_mirrored_in_headers(stateless, handshake):
-    assert stateless.headers(methods.CALL_TOOL, {"name": "x"}) == {"Mcp-Method": "tools/call", "Mcp-Name": "x"}
+    mirrored = {"Mcp-Method": "tools/call", "Mcp-Name": "x"}
+    assert stateless.headers(methods.CALL_TOOL, {"name": "x"}) == mirrored
     assert stateless.headers(methods.LIST_TOOLS, {}) == {"Mcp-Method": "tools/list"}
     assert handshake.headers(methods.CALL_TOOL, {"name": "x"}) == {}
 
