@@ -108,9 +108,6 @@ class Connection:
             TransportError, CallTimeout, CallCancelled, ProtocolError: There was no answer.
         """
         call = self.prepare(spec, deadline)
-        if options.observed is not None:
-            options.observed.request_id = call.id
-            options.observed.sent += 1
         meta = options.meta
         progress = None
         if options.progress is not None or options.wants_progress:
@@ -478,11 +475,6 @@ class Connection:
             self.retire(error)
         else:
             self.watchers.falls(error)
-
-    @property
-    def in_flight(self) -> int:
-        """How many requests wait for their answer."""
-        return len(self._calls)
 
     @property
     def retiring(self) -> bool:
