@@ -252,7 +252,7 @@ class ResponseCache:
                 return self._stale(asked, found.stale, "it cannot be reached, or is too slow")
             if not in_time:
                 raise asked.connection.timeout_error(turn)
-        return None if flight.shareable else self._fetch_or_stale(asked, found)
+        return None
 
     def _fetch_or_stale(self, asked: _Asked, found: Found, flight: Optional[Flight] = None) -> Entry:
         """Ask the server; where it does not answer, return what is out of date, if there is something."""
@@ -295,9 +295,8 @@ class ResponseCache:
             is_old = self._shelf.look(asked.place, asked.model).marks != marks
         if not is_old:
             self._keep(asked.place, found, entry, result)
-            if flight is not None:
-                flight.entry = entry if entry.marks else None
-                flight.shareable = bool(entry.marks)
+            if flight is not None and entry.marks:
+                flight.entry = entry
         return entry
 
     def _seconds(self, result: Mapping[str, Any]) -> float:

@@ -21,7 +21,6 @@ class Flight:
     Attributes:
         thread: Which thread makes it.
         entry: The answer, if it can be shared.
-        shareable: Whether another request may have an answer that can be.
         unreachable: Whether it failed because the server could not be reached.
         overtaken: Whether somebody has asked for something newer meanwhile.
         key: Where `Flights` has it.
@@ -30,7 +29,6 @@ class Flight:
     def __init__(self) -> None:
         self.thread = threading.get_ident()
         self.entry: Optional[Entry] = None
-        self.shareable = True
         self.unreachable = False
         self.overtaken = False
         self.key: Hashable = None
