@@ -113,9 +113,12 @@ def test_only_a_skill_is_ever_replaced(client: Client, tmp_path: Path, overwrite
     (tmp_path / "home" / "diary.txt").write_text("dear diary")
     (tmp_path / "file").write_text("x")
     (tmp_path / "link").symlink_to(tmp_path / "home")
+    (tmp_path / "skill").mkdir()
+    (tmp_path / "skill" / "SKILL.md").write_text("mine")
+    (tmp_path / "skilled").symlink_to(tmp_path / "skill")
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
     before = tree(tmp_path)
-    for name in ("home", "file", "link", "dangling", "missing/refunds", "home/..", "file/refunds"):
+    for name in ("home", "file", "link", "skilled", "dangling", "missing/refunds", "home/..", "file/refunds"):
         with pytest.raises(FolderRefused):
             client.skills.download("acme/refunds", tmp_path / name, overwrite=overwrite)
     with pytest.raises(FolderRefused):

@@ -194,7 +194,7 @@ BAD_ENTRIES: dict[str, tuple[Alter, str]] = {
     "a size that is true": (put("size", True), "entry"),
     "a size that is a fraction": (put("size", 1.5), "entry"),
     "another skill's file": (with_path("skill://b/x"), "path"),
-    "a folder that only begins alike": (with_path("skill://ab/x"), "path"),
+    "a folder that only begins alike": (with_path("skill://abc/x"), "path"),
     "a way up": (with_path("skill://a/../b"), "path"),
     "a way up, escaped": (with_path("skill://a/%2e%2E/b"), "path"),
     "a slash, escaped": (with_path("skill://a/x%2f..%2f..%2fb"), "path"),
