@@ -227,11 +227,7 @@ class ResponseCache:
             self._count("hits")
             flight.entry = found.fresh
             return found.fresh
-        try:
-            entry = self._fetch_or_stale(asked, found, flight)
-        except MCPError as error:
-            flight.unreachable = _is_unreachable(error)
-            raise
+        entry = self._fetch_or_stale(asked, found, flight)
         flight.unreachable = entry is found.stale
         return entry
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Optional
 
 from pydantic import BaseModel
 
+from .._concurrency.fork import hold_off
 from .._concurrency.workers import Workers
 from .._protocol import codec, methods
 from .._protocol.urls import enclosing
@@ -93,7 +94,7 @@ class Shelf:
         if self._changed and not self.take_back():
             return Found()
         try:
-            return self._judge(place, self.store.get_many((*place.marks, place.private, place.public)), model)
+            return self._judge(place, self._get((*place.marks, place.private, place.public)), model)
         except Exception as error:
             self._failed("looked up", error)
             return Found()
@@ -126,7 +127,7 @@ class Shelf:
                 mark = secrets.token_hex(8)
                 longest = self._options.max_ttl + self._options.stale_on_error
                 try:
-                    self.store.put(key, mark.encode(), math.ceil(2 * longest) + _MARK_SECONDS)
+                    self._put(key, mark.encode(), math.ceil(2 * longest) + _MARK_SECONDS)
                 except Exception as error:
                     self._failed("kept", error)
                     return ()
@@ -140,7 +141,7 @@ class Shelf:
             if isinstance(self.store, MemoryCache):
                 self.store.keep(key, entry, len(codec.encode(result)), seconds)
             else:
-                self.store.put(key, entry.encode(result), math.ceil(seconds))
+                self._put(key, entry.encode(result), math.ceil(seconds))
             self._drop([old for old in found.held if old != key])
         except Exception as error:
             self._failed("kept", error)
@@ -156,6 +157,23 @@ class Shelf:
 
     def _drop(self, keys: Any) -> None:
         for key in keys:
+            self._delete(key)
+
+    # Locks of a store that is not ours would stay locked in a child that is forked meanwhile.
+
+    def _get(self, keys: tuple[str, ...]) -> Mapping[str, Any]:
+        if isinstance(self.store, MemoryCache):
+            return self.store.get_many(keys)
+        with hold_off():
+            found: Mapping[str, Any] = self.store.get_many(keys)
+        return found
+
+    def _put(self, key: str, value: bytes, seconds: int) -> None:
+        with hold_off():
+            self.store.put(key, value, seconds)
+
+    def _delete(self, key: str) -> None:
+        with hold_off():
             self.store.delete(key)
 
     def _failed(self, what: str, error: Exception) -> None:
@@ -208,7 +226,7 @@ class Shelf:
             changes = list(self._changed.items())
         for name, change in changes:
             try:
-                self.store.delete(self._keys.mark(name))
+                self._delete(self._keys.mark(name))
             except Exception as error:
                 self._failed("taken back", error)
                 return False

@@ -21,7 +21,7 @@ class Flight:
     Attributes:
         thread: Which thread makes it.
         entry: The answer, if it can be shared.
-        unreachable: Whether it failed because the server could not be reached.
+        unreachable: Whether the server could not be reached, and what is out of date has to do.
         overtaken: Whether somebody has asked for something newer meanwhile.
         key: Where `Flights` has it.
     """

@@ -17,6 +17,7 @@ import pytest
 from engine.background import Background, wait_until
 
 from mcp_sync import CacheOptions, Client, InMemory, UsageError
+from mcp_sync._concurrency import fork
 from mcp_sync.cache import CacheStore, MemoryCache
 
 from .places import PATIENCE, URI, DictStore, keeping, make_server
@@ -315,6 +316,53 @@ def test_a_child_that_is_forked_while_an_answer_is_fetched_fetches_its_own():
         gate.go.set()
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert len(first.result().tools) == 1
+
+
+class LockingStore(DictStore):
+    """Has a lock that a child does not renew, as the stores of other makers have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lock = threading.Lock()
+        self.inside = lambda: None
+
+    def get_many(self, keys: Any) -> Any:
+        if not self.lock.acquire(timeout=2):
+            raise TimeoutError
+        try:
+            self.inside()
+            return super().get_many(keys)
+        finally:
+            self.lock.release()
+
+
+@forking
+def test_a_fork_waits_for_what_another_thread_does_in_a_store():
+    server = make_server()
+    store = LockingStore()
+    begun = threading.Event()
+
+    def inside():
+        begun.set()
+        wait_until(lambda: fork._forking)
+
+    with keeping(server, store=store) as client:
+        client.list_tools()
+        store.inside = inside
+        other = Background(client.list_tools)
+        assert begun.wait(PATIENCE)
+        child = os.fork()
+        if not child:
+            code = 1
+            try:
+                store.inside = lambda: None
+                hits = client.cache.stats.hits
+                client.list_tools()
+                code = 0 if client.cache.stats.hits == hits + 1 else 2
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        other.result()
 
 
 def test_a_client_without_a_cache_loads_nothing_for_one():
