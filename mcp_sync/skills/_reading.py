@@ -306,6 +306,18 @@ class ServerSkills:
     ) -> SkillContent:
         check_instance("the path of a file", path, str)
         file = _file(skill, path)
+        try:
+            return self._fetch(skill, file, max_bytes, options, deadline)
+        except DigestMismatch:
+            if self._client._engine.plan.cache is None:
+                raise
+        # An answer that was kept may be older than the entry.
+        return self._fetch(skill, file, max_bytes, options._replace(cache="refresh"), deadline)
+
+    def _fetch(
+        self, skill: Skill, file: SkillFile, max_bytes: int, options: CallOptions, deadline: Deadline
+    ) -> SkillContent:
+        path = file.path
         result = self._client._engine.call(
             methods.READ_RESOURCE, {"uri": file.uri}, types.ReadResourceResult, options, deadline
         )

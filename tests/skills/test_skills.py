@@ -12,6 +12,7 @@ from typing import Any, Callable
 import pytest
 
 from mcp_sync import (
+    CacheOptions,
     Client,
     DigestMismatch,
     InMemory,
@@ -309,6 +310,22 @@ def test_a_file_of_another_size_is_refused(server: FakeServer, client: Client) -
     with pytest.raises(DigestMismatch) as caught:
         client.skills.read(skill, "templates/mail.md")
     assert (caught.value.reason, caught.value.expected, caught.value.actual) == ("size", "4", "8")
+
+
+def test_a_file_that_was_kept_and_is_older_than_the_entry_is_fetched_anew() -> None:
+    server = FakeServer(ttl_ms=60_000)
+    server.add_skill("a", files={"b.md": "old"})
+    with open_client(server, cache=CacheOptions()) as client:
+        assert client.skills.read("a", "b.md").text == client.skills.read("a", "b.md").text == "old"
+        assert server.count("resources/read") == 1
+        server.add_skill("a", files={"b.md": "new"})
+        assert client.skills.read("a", "b.md").text == "new"
+        assert server.count("resources/read") == 2
+        server.add_resource("skill://a/b.md", "odd")
+        assert client.skills.read("a", "b.md").text == "new"
+        client.read_resource("skill://a/b.md", cache="refresh")
+        with pytest.raises(DigestMismatch):
+            client.skills.read("a", "b.md")
 
 
 def test_front_matter_that_differs_from_the_entry_is_refused() -> None:
