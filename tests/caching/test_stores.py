@@ -240,15 +240,19 @@ def test_a_store_that_forgets_at_any_time_costs_requests_alone():
 
 
 def test_a_slow_store_holds_no_reading_thread_up():
-    server = make_server()
     store = DictStore()
-    go = threading.Event()
-    with keeping(server, store=store) as client, client.listen(tools=True) as events:
+    go, threads = threading.Event(), []
+
+    def delete(key):
+        threads.append(threading.get_ident())
+        go.wait(PATIENCE)
+
+    with keeping(make_server(), store=store) as client:
         client.list_tools()
-        store.delete = lambda key: go.wait(PATIENCE)
-        server.tools_changed()
-        events.next(PATIENCE)
-        client.call_tool("add", {"a": 1, "b": 2})
+        store.delete = delete
+        client._engine.router.notification({"method": "notifications/tools/list_changed"}, None)
+        wait_until(lambda: threads)
+        assert threads[0] != threading.get_ident()
         go.set()
 
 
