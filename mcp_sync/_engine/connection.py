@@ -20,7 +20,6 @@ from ..errors import (
     InvalidMessage,
     InvalidResult,
     MCPError,
-    NotSupported,
     ProtocolError,
     RemoteError,
     SessionExpired,
@@ -36,16 +35,15 @@ from .call_options import NOTHING
 from .call_options import CallOptions as CallOptions
 from .oddities import Oddities
 from .progress import ProgressSink
+from .resumption import resumable
 from .router import Router, error_response
 from .watchers import Watchers
 
 logger = logging.getLogger("mcp_sync.session")
-
 # How long a caller that gives up waits for the word to the server, in seconds.
 LAST_WORD = 0.2
 # How often a call that is made by a callback looks for its own progress, in seconds.
 _INLINE_POLL = 0.02
-
 # What a server says that could not read a message, and so knows no id of it: parse error, invalid request.
 _UNREADABLE = (-32700, -32600)
 
@@ -124,7 +122,7 @@ class Connection:
             raise UsageError(f"{spec.method}: headers= needs HTTP, where each request has its own")
         frame = Frame(self.encode(spec.method, params, call.id), spec.method, headers)
         if options.resumption_token or options.on_resumption_token is not None:
-            frame = self._resumable(frame, call, era, options)
+            frame = resumable(frame, call, era, options, self.channel)
         try:
             self.dispatch(frame, call, options.cancel)
             self._await(call, progress)
@@ -144,20 +142,6 @@ class Connection:
         if progress is not None:
             progress.drain(deadline, self._timeouts.close)
         return self._result(reply, spec)
-
-    def _resumable(self, frame: Frame, call: PendingCall, era: Era, options: CallOptions) -> Frame:
-        token, take = options.resumption_token, options.on_resumption_token
-        can_resume = self.channel.is_http and not self.channel.duplex and era.wire(False).resumable
-        if token and not can_resume:
-            raise NotSupported(
-                f"{call.method}: {self.channel.peer} cannot take up a call (protocol revision {era.version})",
-                method=call.method,
-                version=era.version,
-            )
-        if take is not None and can_resume:
-            call.on_event_id = lambda event_id: _hand_over(take, event_id)
-        call.resumes = bool(token)
-        return frame._replace(resume_from=token)
 
     def prepare(self, spec: MethodSpec, deadline: Deadline) -> PendingCall:
         """Make the call for a request that is about to be sent."""
@@ -491,10 +475,3 @@ class Connection:
         for call in calls:
             call.fail(self._fresh(call))
         self.watchers.over(error)
-
-
-def _hand_over(take: Callable[[str], None], token: str) -> None:
-    try:
-        take(token)
-    except Exception:
-        logger.exception("on_resumption_token_update failed")
