@@ -144,9 +144,7 @@ class ResponseReader:
         if means_lost_session(reply.status, in_session, is_addressed):
             fault = _expired(reply, call.method)
         elif parts is not None and (is_ours or message.get("id") is None):
-            fault = remote_error(
-                *parts, status=reply.status, method=call.method, peer=public_url(reply.url)
-            )
+            fault = remote_error(*parts, status=reply.status, method=call.method, peer=public_url(reply.url))
         else:
             fault = _failure(reply, body, call.method, in_session)
         reply.release()
