@@ -21,6 +21,8 @@ _BLOCK_HEADER = re.compile(r"([|>])([+-]?)([1-9]?)([+-]?)(?:[ \t]+#.*|[ \t]*)")
 _FLOW_PLAIN = re.compile(r"[^\s,\[\]{}#\"'&*!|>%@`][^,\[\]{}\n#]*")
 _SPACE = re.compile(r"\s*")
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", re.DOTALL)
+# A backslash at the end of a line takes the line break, and what indents the next line, away.
+_ESCAPED_BREAK = re.compile(r"(?<!\\)((?:\\\\)*)\\\n[ \t]*")
 _ESCAPES = dict(zip('0abtnvfre "/\\N_LP', '\0\a\b\t\n\v\f\r\x1b "/\\\x85\xa0\u2028\u2029'))
 
 
@@ -103,10 +105,22 @@ def _numbers(text: str) -> Sequence[Any]:
         return [int(text, 16)]
     if re.fullmatch(r"0o[0-7]+", text):
         return [text, int(text, 8)]
+    if re.fullmatch(r"[-+]?[0-9][0-9_]*", text):
+        return [text, int(text.replace("_", ""))]
+    if re.fullmatch(r"[-+]?[1-9][0-9]*(?::[0-5]?[0-9]){1,3}", text):
+        return [text, _by_sixty(text)]
     if _FLOAT.fullmatch(text):
         # Version 1.1 takes "1e3" for text.
         return [float(text), *([text] if "e" in text.lower() else [])]
     return [text]
+
+
+def _by_sixty(text: str) -> int:
+    """Return what version 1.1 takes for hours, minutes and seconds."""
+    number = 0
+    for part in text.lstrip("+-").split(":"):
+        number = number * 60 + int(part)
+    return -number if text.startswith("-") else number
 
 
 class _Reader:
@@ -142,8 +156,7 @@ class _Reader:
 
     def _block(self, indent: int, depth: int) -> Any:
         line = self._peek()
-        assert line is not None
-        if depth > _DEEPEST:
+        if line is None or depth > _DEEPEST:
             self._fail(f"it is nested more than {_DEEPEST} levels deep")
         if _is_item(line[1]):
             return self._list(indent, depth)
@@ -185,6 +198,7 @@ class _Reader:
             if line[0] > indent:
                 self._fail("it is indented like nothing above it")
             rest = line[1][1:].strip()
+            rest = "" if rest.startswith("#") else rest
             if rest and (_is_item(rest) or (_key_end(rest) is not None and rest[0] not in "[{")):
                 # A mapping or a list that begins beside the hyphen: read as if the hyphen were a space.
                 replaced = " " * (indent + 1) + self._lines[self._row][indent + 1 :]
@@ -233,7 +247,7 @@ class _Reader:
             self._row += 1
         lines = self._lines[start : self._row]
         margins = [len(line) - len(line.lstrip(" ")) for line in lines if line.strip()]
-        margin = indent + int(match[3]) if match[3] else (margins or [0])[0]
+        margin = indent + int(match[3]) if match[3] else (margins or [MOST_CHARACTERS])[0]
         if any(width < margin for width in margins):
             self._fail("a block of text is indented less than its first line")
         cut = [line[margin:] for line in lines]
@@ -241,9 +255,10 @@ class _Reader:
             cut.pop()
         text = "\n".join(cut) if match[1] == "|" else _fold_block(cut)
         chomping = match[2] or match[4]
-        if chomping == "-" or not cut:
+        if chomping == "-":
             return text
-        return text + "\n" * (1 + len(lines) - len(cut) if chomping == "+" else 1)
+        blanks = len(lines) - len(cut) if chomping == "+" else 0
+        return text + "\n" * (blanks + bool(cut))
 
     def _enclosed(self, rest: str, depth: int) -> Any:
         """Return a value in quotes or brackets, which may go on over the following lines."""
@@ -291,7 +306,7 @@ class _Reader:
             else:
                 end = text.find(":", at)
                 key, at = self._key(text[at:end].strip()), end
-                if re.search(r"[,\[\]{}\n]", key):
+                if re.search(r"[,\[\]{}\n]", key) or text[at + 1 : at + 2] not in (" ", "\n"):
                     self._fail(f"{key[:40]!r} is no name with a value")
             if text[at : at + 1] != ":" or key in found:
                 self._fail(f"the name {str(key)[:40]!r} is there twice, or has no value")
@@ -311,10 +326,9 @@ class _Reader:
     def _unquoted(self, quoted: str) -> str:
         if len(quoted) < 2 or quoted[-1] != quoted[0]:
             self._fail("a quotation mark is missing")
-        inner = _fold(quoted[1:-1])
         if quoted[0] == "'":
-            return inner.replace("''", "'")
-        text = _ESCAPE.sub(self._escaped, inner)
+            return _fold(quoted[1:-1]).replace("''", "'")
+        text = _ESCAPE.sub(self._escaped, _fold(_ESCAPED_BREAK.sub(r"\1", quoted[1:-1])))
         try:
             # JSON writes what is beyond the first plane as two escapes.
             return text.encode("utf-16", "surrogatepass").decode("utf-16")

@@ -22,9 +22,13 @@ def matter(*lines: str) -> str:
         (["a: 'it''s: quoted'"], "it's: quoted"),
         (['a: "two\\n lines \\u00e9 \\ud83d\\ude00"'], "two\n lines é 😀"),
         (['a: "over two', '  lines"'], "over two lines"),
+        (['a: "over \\', "    \\ two\\\\", '  lines"'], "over  two\\ lines"),
         (["a: |", "  as", "   it", "", "  is"], "as\n it\n\nis\n"),
         (["a: |-", "  bare"], "bare"),
         (["a: |+", "  kept", ""], "kept\n\n"),
+        (["a: |", "    "], ""),
+        (["a: |+", "  "], "\n"),
+        (["a:", "- # with: a comment", "  b"], ["b"]),
         (["a: |2", "   two", "  deep"], " two\ndeep\n"),
         (["a: >", "  folded", "  text", "", "  end"], "folded text\nend\n"),
         (["a: >-", "  one", "    more", "  two"], "one\n  more\ntwo"),
@@ -50,7 +54,10 @@ def test_what_versions_of_yaml_read_in_different_ways_may_be_text(value: str) ->
     assert differences(read_front_matter(matter(f"a: {value}")), {"a": value}) == []
 
 
-@pytest.mark.parametrize(("written", "value"), [("yes", True), ("010", 8), ("010", 10), ("1e3", 1000)])
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [("yes", True), ("010", 8), ("010", 10), ("1e3", 1000), ("-1:30", -90), ("1_000", 1000)],
+)
 def test_or_what_either_version_reads(written: str, value: object) -> None:
     assert differences(read_front_matter(matter(f"a: {written}")), {"a": value}) == []
 
@@ -91,6 +98,7 @@ def test_fields_that_are_missing_on_either_side_are_named() -> None:
         (["<<: {b: c}"], "not read here"),
         (["a: b", "a: c"], "twice"),
         (["a: {b: 1, b: 2}"], "twice"),
+        (["a: {http://x: 1}"], "no name"),
         (["? a"], "anchors"),
         (["a: b", "\tc: d"], "tab"),
         (["a: b", "  c: d"], "colon"),
