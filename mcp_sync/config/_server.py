@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 from .._concurrency.fork import hold_off
 from ..errors import UsageError
@@ -110,6 +110,10 @@ class ServerConfig:
             ConfigError: A variable is not set, or something cannot be so. Names file, server and key.
             UsageError: An override makes no sense.
         """
+        return self.client_with(None, **overrides)
+
+    def client_with(self, also: Optional[Callable[[str], bool]], **overrides: Any) -> Client:
+        """Return a client as `client` does, to which only those tools exist that are allowed ``also``."""
         with hold_off():
             from .._servers.filtered import client_class
 
@@ -119,7 +123,8 @@ class ServerConfig:
             options["timeout"] = self.timeout
         if self.mode is not None:
             options["mode"] = self.mode
-        return client_class(self.allow, self.deny)(self.target(**given), **{**options, **overrides})
+        kind = client_class(self.allow, self.deny, also)
+        return kind(self.target(**given), **{**options, **overrides})
 
     def target(self, **given: Any) -> Target:
         """Return where it is, with all variables replaced.
