@@ -113,6 +113,10 @@ class ResponseCache:
             raise UsageError(f"method must be one of {', '.join(CACHED)}, not {method!r}")
         self._outdate(*(CACHED if method is None else (method,)))
 
+    def lose_track(self) -> None:
+        """Have nothing count that is kept: words of changes may be lost. Does not block."""
+        self._shelf.hear()
+
     def _outdate(self, *names: str) -> None:
         self._shelf.note(names)
         self._shelf.take_back()

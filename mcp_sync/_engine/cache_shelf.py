@@ -193,8 +193,11 @@ class Shelf:
             names = enclosing(uri) if isinstance(uri, str) else (_READ,)
         else:
             names = _CHANGES.get(method, ()) if isinstance(method, str) else ()
-        if not names:
-            return
+        if names:
+            self.hear(names)
+
+    def hear(self, names: tuple[str, ...] = CACHED) -> None:
+        """Do what `note` does, and tell the store, without a wait; by default everything may have changed."""
         is_first = self.note(names)
         if isinstance(self.store, MemoryCache):
             self.take_back()

@@ -63,6 +63,7 @@ class Listener:
         self._router = engine.router
         self._settings = engine.plan.settings
         self._subscriptions = engine.plan.subscriptions
+        self._cache = engine.plan.cache
         self._reopens = engine.plan.reopen and not engine.takes_up
         self._asked = asked
         self._feed = feed
@@ -243,7 +244,12 @@ class Listener:
             logger.warning("The server has not agreed to tell of %s", ", ".join(lacking))
         self._feed.acknowledge(honoured)
         if before is not None:
-            self._feed.offer(Resync(), waits)
+            self._resync(waits)
+
+    def _resync(self, waits: bool) -> None:
+        if self._cache is not None:
+            self._cache.lose_track()
+        self._feed.offer(Resync(), waits)
 
     # --- revisions with a handshake ----------------------------------------------------------------------
 
@@ -326,7 +332,7 @@ class Listener:
         """See `Watcher.stands`."""
         self._stands = self._has_stood = True
         if gap and self._is_acknowledged:
-            self._feed.offer(Resync(), waits=False)
+            self._resync(waits=False)
         self._changed.ring()
 
     def falls(self, error: MCPError) -> None:

@@ -7,7 +7,7 @@ import threading
 import pytest
 from engine.background import Background, wait_until
 
-from mcp_sync import CacheOptions, Client, InMemory, ToolsChanged
+from mcp_sync import CacheOptions, Client, InMemory, Resync, Retry, ToolsChanged
 from mcp_sync._protocol.urls import enclosing
 from mcp_sync.cache import MemoryCache
 from mcp_sync.testing import FakeTool
@@ -118,6 +118,27 @@ def test_the_word_may_come_on_the_servers_own_stream():
         client.list_tools()
         assert server.count("tools/list") == 1
         wait_until(lambda: (server.tools_changed(), changed.wait(0.05))[1])
+        client.list_tools()
+        assert server.count("tools/list") == 2
+
+
+@STORES
+@pytest.mark.parametrize("versions", ["modern", "legacy"])
+def test_what_may_have_changed_while_nobody_listened_is_fetched_anew(store, versions):
+    server = make_server(versions=versions)
+    options = CacheOptions(store=store(), default_ttl=60)
+    with (
+        server.serve_http() as endpoint,
+        Client(endpoint.url, cache=options, retry=Retry(backoff=0.001)) as client,
+        client.listen(tools=True) as events,
+    ):
+        client.list_tools()
+        if versions == "modern":
+            server.drop_subscriptions()
+        else:
+            client._engine._connection.watchers.stands(True)
+        assert events.next(PATIENCE) == Resync()
+        client.list_tools()
         client.list_tools()
         assert server.count("tools/list") == 2
 

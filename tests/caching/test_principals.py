@@ -94,6 +94,14 @@ def test_different_servers_share_nothing(one, other, principal):
     assert shared(one, other, principal=principal) == (False, False)
 
 
+def test_this_machine_is_another_server_on_another_machine(monkeypatch):
+    ours, theirs = (http(f"http://{host}/mcp") for host in ("127.0.0.1:8000", "example.com"))
+    before = places(ours, "ann"), places(theirs, "ann")
+    monkeypatch.setattr("platform.node", lambda: "another machine")
+    after = places(ours, "ann"), places(theirs, "ann")
+    assert (before[0][1] == after[0][1], before[1] == after[1]) == (False, True)
+
+
 class Mine(requests.auth.AuthBase):
     def __call__(self, request):
         return request
