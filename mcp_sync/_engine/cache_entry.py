@@ -48,7 +48,7 @@ class Entry:
 def entry_of(value: Any, model: type[BaseModel]) -> Optional[Entry]:
     """Return the entry that a store gave, ``None`` if it is none."""
     if isinstance(value, Entry):
-        return value if isinstance(value.result, model) else None
+        return value
     if not isinstance(value, (bytes, str)):
         return None
     try:

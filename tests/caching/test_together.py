@@ -22,6 +22,8 @@ from mcp_sync import (
     MethodNotFound,
     types,
 )
+from mcp_sync._concurrency.deadline import Deadline
+from mcp_sync._engine.flights import Flight, turn_of
 from mcp_sync.cache import MemoryCache
 from mcp_sync.testing import FakeTool, RpcError
 
@@ -90,6 +92,12 @@ def test_all_who_wait_get_lists_of_their_own():
         assert len({id(result.tools) for result in results}) == 4
         results[0].tools.clear()
         assert all(len(result.tools) == 1 for result in results[1:])
+
+
+def test_whoever_comes_when_it_is_just_over_does_not_wait():
+    flight = Flight()
+    flight.end()
+    assert flight.wait(turn_of("tools/list", Deadline(PATIENCE / 10)), None)
 
 
 def test_different_requests_do_not_wait_for_each_other():
