@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ._entry import Skill, SkillFile
     from ._extension import Skills
-    from ._reading import ServerSkills, SkillContent, skills_of
+    from ._reading import ServerSkills, skills_of
+    from ._verifying import SkillContent
 
 __all__ = [
     "ServerSkills",
@@ -33,7 +34,7 @@ __all__ = [
 _HOMES = {
     "ServerSkills": "_reading",
     "Skill": "_entry",
-    "SkillContent": "_reading",
+    "SkillContent": "_verifying",
     "SkillFile": "_entry",
     "Skills": "_extension",
     "skills_of": "_reading",

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional, Union, cast
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union, cast
 
 from .. import types
 from .._arguments import as_uri, check_callback, check_instance
@@ -23,8 +20,8 @@ from ..options import UNSET, TimeoutArgument
 from ._entry import Skill, SkillFile, read_entry
 from ._extension import GET, IDENTIFIER, LIST, READ_DIRECTORY, Skills
 from ._folder import check_folder, write_folder
-from ._front_matter import Malformed, differences, read_front_matter
-from ._paths import SKILL_FILE, Unsafe, check_names, check_segments
+from ._paths import SKILL_FILE, Unsafe, check_names
+from ._verifying import SkillContent, check_front_matter, check_limits, file_of, only_content, reject, verify
 
 if TYPE_CHECKING:
     from ..session import ClientSession
@@ -32,37 +29,7 @@ if TYPE_CHECKING:
 # What every client must be able to take, and no server should exceed (SEP-2640, "Limits").
 MAX_FILES = 512
 MAX_BYTES = 16 * 1024 * 1024
-# What a path of a URI may have as it is (RFC 3986, section 3.3).
-_UNQUOTED = "/!$&'()*+,;=:@"
 _log = logging.getLogger("mcp_sync.skills")
-
-
-@dataclass(frozen=True)
-class SkillContent:
-    """A file of a skill, as it was read and verified.
-
-    Attributes:
-        path: Where it is below the root of the skill.
-        uri: Its URI.
-        data: Its bytes.
-        mime_type: What the server takes it for.
-        verified: Whether it has the digest of the entry; not so where the content changes all the time.
-    """
-
-    path: str
-    uri: str
-    data: bytes
-    mime_type: Optional[str]
-    verified: bool
-
-    @property
-    def text(self) -> str:
-        """The bytes as text.
-
-        Raises:
-            UnicodeDecodeError: It is no text.
-        """
-        return self.data.decode("utf-8")
 
 
 class ServerSkills:
@@ -167,10 +134,10 @@ class ServerSkills:
         """
         deadline, options = self._client._deadline(timeout), call_options(cancel=cancel)
         held = self._held(skill, options, deadline)
-        _check_limits(held, max_files, max_bytes)
+        check_limits(held, max_files, max_bytes)
         content = self._read(held, path, max_bytes, options, deadline)
         if content.path == SKILL_FILE:
-            _check_front_matter(held, content)
+            check_front_matter(held, content)
         return content
 
     def download(
@@ -212,7 +179,7 @@ class ServerSkills:
         check_folder(target, overwrite)
         deadline, options = self._client._deadline(timeout), call_options(cancel=cancel)
         held = self._held(skill, options, deadline)
-        _check_limits(held, max_files, max_bytes)
+        check_limits(held, max_files, max_bytes)
         write_folder(target, self._contents(held, max_bytes, options, deadline), overwrite)
         return target
 
@@ -221,16 +188,16 @@ class ServerSkills:
     ) -> Iterator[tuple[str, bytes]]:
         if skill.files is None:
             text = "its content changes all the time, so that nothing can be verified: read() what you need"
-            _reject(skill, text, reason="dynamic")
+            reject(skill, text, reason="dynamic")
         try:
             check_names(skill.files)
         except Unsafe as error:
-            _reject(skill, str(error), reason="path")
+            reject(skill, str(error), reason="path")
         # A skill that does not begin as it should ends before anything else is fetched.
         for path in sorted(skill.files, key=lambda each: (each != SKILL_FILE, each)):
             content = self._read(skill, path, max_bytes, options, deadline)
             if path == SKILL_FILE:
-                _check_front_matter(skill, content)
+                check_front_matter(skill, content)
             yield path, content.data
 
     def directory(
@@ -305,7 +272,7 @@ class ServerSkills:
         self, skill: Skill, path: str, max_bytes: int, options: CallOptions, deadline: Deadline
     ) -> SkillContent:
         check_instance("the path of a file", path, str)
-        file = _file(skill, path)
+        file = file_of(skill, path)
         try:
             return self._fetch(skill, file, max_bytes, options, deadline)
         except DigestMismatch:
@@ -321,12 +288,12 @@ class ServerSkills:
         result = self._client._engine.call(
             methods.READ_RESOURCE, {"uri": file.uri}, types.ReadResourceResult, options, deadline
         )
-        data, mime_type = _only_content(skill, path, result)
+        data, mime_type = only_content(skill, path, result)
         if skill.files is None:
             if len(data) > max_bytes:
-                _reject(skill, f"it has {len(data)} bytes, and max_bytes is {max_bytes}", path, "limits")
+                reject(skill, f"it has {len(data)} bytes, and max_bytes is {max_bytes}", path, "limits")
         else:
-            _verify(skill, file, data)
+            verify(skill, file, data)
         return SkillContent(path, file.uri, data, mime_type, skill.files is not None)
 
 
@@ -348,75 +315,3 @@ def _resource(raw: Any) -> types.Resource:
         return types.Resource.model_validate(raw)
     except ValueError as error:
         raise InvalidResult(f"the result of {READ_DIRECTORY} has a malformed resource", result=raw) from error
-
-
-def _check_limits(skill: Skill, max_files: int, max_bytes: int) -> None:
-    count = len(skill.files or ())
-    if count > max_files:
-        _reject(skill, f"it has {count} files, and max_files is {max_files}", reason="limits")
-    if skill.size > max_bytes:
-        _reject(skill, f"it has {skill.size} bytes, and max_bytes is {max_bytes}", reason="limits")
-
-
-def _file(skill: Skill, path: str) -> SkillFile:
-    if skill.files is None:
-        try:
-            check_segments(path.split("/"), path)
-            return SkillFile(path, f"{skill.root}/{quote(path, safe=_UNQUOTED)}", "", 0)
-        except Unsafe as error:
-            _reject(skill, str(error), path, "path")
-    if path not in skill.files:
-        text = "its entry does not list the file. If it is new, get() the skill, and have it approved again"
-        _reject(skill, text, path, "unlisted")
-    return skill.files[path]
-
-
-def _only_content(skill: Skill, path: str, result: types.ReadResourceResult) -> tuple[bytes, Optional[str]]:
-    contents = result.contents
-    if len(contents) != 1:
-        _reject(skill, f"{len(contents)} pieces came for one file", path, "content")
-    piece = contents[0]
-    try:
-        if isinstance(piece, types.TextResourceContents):
-            return piece.text.encode(), piece.mime_type
-        if isinstance(piece, types.BlobResourceContents):
-            return piece.as_bytes(), piece.mime_type
-        raise ValueError("neither text nor blob")
-    except ValueError as error:
-        _reject(skill, f"what came is neither text nor base64 ({error})", path, "content")
-
-
-def _verify(skill: Skill, file: SkillFile, data: bytes) -> None:
-    digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
-    if len(data) != file.size:
-        _mismatch(skill, file.path, "size", str(file.size), str(len(data)))
-    if digest != file.digest:
-        _mismatch(skill, file.path, "digest", file.digest, digest)
-
-
-def _mismatch(skill: Skill, path: str, reason: str, expected: str, actual: str) -> NoReturn:
-    text = (
-        f"{path!r:.200} of the skill {skill.uri!r:.200} is not the file that its entry describes: its "
-        f"{reason} is {actual} instead of {expected}. If the skill was changed, get() it again, and have it "
-        "approved again"
-    )
-    raise DigestMismatch(text, uri=skill.uri, path=path, reason=reason, expected=expected, actual=actual)
-
-
-def _check_front_matter(skill: Skill, content: SkillContent) -> None:
-    try:
-        found = read_front_matter(content.data.decode("utf-8"))
-        different = differences(found, dict(skill.front_matter))
-    except (Malformed, UnicodeDecodeError) as error:
-        _reject(skill, f"its front matter cannot be read: {error}", content.path, "front matter")
-    if different:
-        names = ", ".join(different[:5])
-        _reject(
-            skill, f"its front matter differs from its entry in {names:.200}", content.path, "front matter"
-        )
-
-
-def _reject(skill: Skill, why: str, path: str = "", reason: str = "entry") -> NoReturn:
-    of_file = f"{path!r:.200} of " if path else ""
-    text = f"{of_file}the skill {skill.uri!r:.200} is not to be used: {why}"
-    raise SkillRejected(text, uri=skill.uri, path=path, reason=reason)

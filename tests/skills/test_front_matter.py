@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from mcp_sync.skills._front_matter import MOST_CHARACTERS, Malformed, differences, read_front_matter
+from mcp_sync.skills._comparing import differences
+from mcp_sync.skills._front_matter import MOST_CHARACTERS, Malformed, read_front_matter
 
 
 def matter(*lines: str) -> str:
