@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from ._catalog import FakePrompt, FakeResource, FakeTool
@@ -14,6 +15,7 @@ from ._subscriptions import Listening
 from ._tasks import FakeTask
 
 if TYPE_CHECKING:
+    from ..transports._wsgi import WSGITarget
     from ._http import HTTPEndpoint, HTTPReply, HTTPRequest
 
 __all__ = [
@@ -32,10 +34,17 @@ __all__ = [
     "Listening",
     "RpcError",
     "ToolContext",
+    "WSGITarget",
 ]
 
-
-_LAZY = ("HTTPEndpoint", "HTTPReply", "HTTPRequest")
+# What needs more than the demo server, whose start the HTTP server of the standard library alone would make a
+# third longer.
+_LAZY = {
+    "HTTPEndpoint": "._http",
+    "HTTPReply": "._http",
+    "HTTPRequest": "._http",
+    "WSGITarget": "..transports._wsgi",
+}
 
 
 def __dir__() -> list[str]:
@@ -43,9 +52,11 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    # The HTTP server of the standard library costs the demo server a third of its start, and it needs none.
-    if name in _LAZY:
-        from . import _http
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .._concurrency.fork import hold_off
 
-        return getattr(_http, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    with hold_off():
+        value = getattr(importlib.import_module(_LAZY[name], __name__), name)
+    globals()[name] = value
+    return value
