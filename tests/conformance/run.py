@@ -1,8 +1,8 @@
 """Run the official conformance suite: `python -m tests.conformance.run`.
 
-Every client scenario runs in three legs: as the suite decides, and pinned to the last two revisions. There are
-no expected failures. A scenario that does not apply to a revision is listed as such, and a leg in which nothing
-applied has failed. The suite has its scenarios about extensions, skills among them, in the first leg only.
+Every client scenario runs in three legs: as the suite decides, and pinned to the last two revisions. There
+are no expected failures. A scenario that does not apply to a revision is listed as such, and a leg in which
+nothing applied has failed. The scenarios about skills belong to no revision: they run in the first leg.
 """
 
 from __future__ import annotations
