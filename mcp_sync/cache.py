@@ -57,7 +57,8 @@ class CacheStore(Protocol):
     """What keeps bytes under keys, for any number of threads, and perhaps for other processes.
 
     Keys are up to 80 letters, digits and ``-``. A store may forget anything at any time. What a method raises
-    is logged, and the answer counts as not kept; a store that may hang needs a timeout of its own.
+    is logged, and the answer counts as not kept. A store that may hang needs a timeout of its own, and few
+    retries: a call waits for it.
 
     An answer counts only together with the marks, kept likewise, of what it belongs to. A notification
     deletes the mark: that is what makes it count for all processes that share a store.

@@ -217,16 +217,18 @@ class ResponseCache:
             try:
                 flight = self._flights.join(key, own)
                 if flight is own:
-                    return self._lead(asked, own)
+                    return self._lead(asked, own, found)
             finally:
                 self._flights.land(own)
             entry = self._follow(asked, flight, found)
             if entry is not None:
                 return entry
 
-    def _lead(self, asked: _Asked, flight: Flight) -> Entry:
+    def _lead(self, asked: _Asked, flight: Flight, found: Found) -> Entry:
         """Fetch an answer for all who wait for it."""
-        found = self._shelf.look(asked.place, asked.model)  # Again: another thread may have been quicker.
+        if found.marks:
+            # Another thread may have been quicker. (A store that fails is not asked twice: it may be slow.)
+            found = self._shelf.look(asked.place, asked.model)
         if found.fresh is not None:
             self._count("hits")
             flight.entry = found.fresh

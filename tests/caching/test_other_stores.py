@@ -74,7 +74,8 @@ def redis_store(request: Any) -> Iterator[RedisStore]:
         path = os.path.join(folder, "redis")
         command = [program, "--port", "0", "--unixsocket", path, "--save", "", "--dir", folder]
         server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        client = redis.Redis(unix_socket_path=path, decode_responses=request.param)
+        once = redis.retry.Retry(redis.backoff.NoBackoff(), 0)
+        client = redis.Redis(unix_socket_path=path, decode_responses=request.param, retry=once)
         try:
             wait_until(lambda: os.path.exists(path))
             yield RedisStore(client)

@@ -200,6 +200,21 @@ def test_a_store_that_fails_is_a_miss_and_a_warning(names, error, caplog):
         assert server.count("tools/list") == 3, "it did not recover"
 
 
+def test_a_store_that_fails_is_asked_once_for_each_call():
+    store = DictStore()
+    asked = []
+
+    def fail(keys):
+        asked.append(keys)
+        raise OSError
+
+    store.get_many = fail
+    with keeping(make_server(), store=store) as client:
+        for count in (1, 2, 3):
+            client.list_tools()
+            assert len(asked) == count
+
+
 @pytest.mark.parametrize("answer", [None, [], 7], ids=repr)
 def test_a_store_whose_answer_is_none_is_a_miss(answer):
     server = make_server()
