@@ -61,7 +61,8 @@ class App:
             start_response("200 OK", [("Content-Type", "text/event-stream"), *headers])
             return self._stream([*sent, reply])
         body = json.dumps(reply).encode()
-        start_response("200 OK", [("Content-Type", "application/json"), ("Set-Cookie", "a=1"), *headers])
+        cookie = f"who={environ.get('HTTP_AUTHORIZATION', 'nobody').split()[-1]}"
+        start_response("200 OK", [("Content-Type", "application/json"), ("Set-Cookie", cookie), *headers])
         return [body[:5], b"", body[5:]]
 
     def _connection(self, environ: dict[str, Any], message: Any) -> Any:
