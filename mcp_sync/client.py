@@ -25,6 +25,8 @@ from .transports._base import Target
 
 if TYPE_CHECKING:
     from .principals import PrincipalView
+    from .trace import TraceArgument
+    from .tracing import TracingArgument
 
 C = TypeVar("C", bound="Client")
 
@@ -79,6 +81,8 @@ class Client(ClientSession):
         validation: str = "warn",
         extensions: Optional[ExtensionsArgument] = None,
         cache: Optional[CacheOptions] = None,
+        tracing: TracingArgument = None,
+        trace: TraceArgument = None,
         session: Any = None,
         session_id: Optional[str] = None,
         name: Optional[str] = None,
@@ -101,6 +105,8 @@ class Client(ClientSession):
             validation=validation,
             extensions=extensions,
             cache=cache,
+            tracing=tracing,
+            trace=trace,
             name=name,
         )
         self._engine.plan.mode = mode

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import weakref
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar
@@ -28,6 +29,7 @@ from .handlers import (
     MessageHandler,
     SamplingCallback,
 )
+from .logs import ToLogging
 from .options import (
     UNSET,
     CacheOptions,
@@ -45,11 +47,14 @@ from .verbs import Verbs
 if TYPE_CHECKING:
     from ._engine.cache import ResponseCache
     from .principals import Principals
+    from .stats import Stats
+    from .trace import TraceArgument
+    from .tracing import TracingArgument
 
 _DEFAULT_EXTENSIONS = extensions_of([Tasks()])
-
 # The callbacks that are called with a context and params, not with one of them.
 _TAKING_PARAMS = ("sampling", "elicitation")
+
 
 class ClientSession(Verbs):
     """A session over one transport, with the explicit life cycle of the official SDK.
@@ -90,6 +95,10 @@ class ClientSession(Verbs):
             declared, perhaps as a mapping to their settings. They replace the default, which is
             ``[mcp_sync.tasks.Tasks()]``; ``()`` is none.
         cache: Which answers are kept for as long as the server says; by default none.
+        tracing: Who is told of each call: an observer such as `mcp_sync.otel.OpenTelemetry`, or a function
+            that returns the trace context that servers get (`mcp_sync.tracing`).
+        trace: Writes down what goes over the wire: ``True`` to standard error, or a function that takes
+            lines, or a `mcp_sync.trace.Trace`. Default: by the environment variable ``MCP_SYNC_TRACE``.
         name: A name for log messages and threads.
 
     Raises:
@@ -118,6 +127,8 @@ class ClientSession(Verbs):
         validation: str = "warn",
         extensions: Optional[ExtensionsArgument] = None,
         cache: Optional[CacheOptions] = None,
+        tracing: TracingArgument = None,
+        trace: TraceArgument = None,
         name: Optional[str] = None,
     ) -> None:
         self._check_arguments(transport, timeout, validation)
@@ -128,16 +139,18 @@ class ClientSession(Verbs):
             check_instance("client_info", client_info, types.Implementation)
         if log_level is not None:
             check_level(log_level)
+        if name is not None:
+            check_instance("name", name, str)
         self.name = name or client_name()
         self._timeout = timeout
         self._timeouts = timeouts
-        if name is not None:
-            check_instance("name", name, str)
         self._validation = validation
         self._tools = ToolIndex()
         self._subscriptions = []
         self._jobs = {}
         self._principals = None
+        if isinstance(logging_callback, ToLogging):
+            logging_callback = logging_callback.for_client(self.name)
         callbacks = Callbacks(
             sampling_callback, elicitation_callback, list_roots_callback, logging_callback, message_handler
         )
@@ -160,6 +173,16 @@ class ClientSession(Verbs):
             with hold_off():
                 from ._engine.cache import keep_answers
             keep_answers(self._engine, cache)
+        if tracing is not None:
+            with hold_off():
+                from ._engine.observing import Tracing
+                from .tracing import as_observer
+            self._engine.plan.tracing = Tracing(as_observer(tracing), transport)
+        variable = os.environ.get("MCP_SYNC_TRACE")
+        if trace is not None or variable:
+            with hold_off():
+                from .trace import as_trace
+            self._engine.plan.trace = as_trace(trace, variable)
 
     @staticmethod
     def _check_arguments(transport: Any, timeout: TimeoutArgument, validation: str) -> None:
@@ -262,6 +285,15 @@ class ClientSession(Verbs):
         if cache is None:
             raise UsageError("this client keeps no answers: make it with cache=CacheOptions()")
         return cache
+
+    @property
+    def stats(self) -> Stats:
+        """What it has done so far, in numbers; a view of ``for_principal`` counts on its own."""
+        engine = self._engine
+        cache = engine.plan.cache
+        return engine.counters.stats(
+            engine.router.worker.dropped, engine.in_flight, None if cache is None else cache.stats
+        )
 
     # --- what is known of the server -----------------------------------------------------------------
 

@@ -179,6 +179,14 @@ def test_users() -> None:
     assert out == "".join(f'user {n}: {{"sum": {n + 1}}}\n' for n in range(5))
 
 
+def test_observing() -> None:
+    expected = "mcp_sync.server.demo DEBUG step 1\ncalls: 2\n"
+    spans = "tools/call countdown 2026-07-28 fine\ntools/call fail 2026-07-28 tool_error\n"
+    with demo_server.build().serve_http() as endpoint:
+        for url in ((), (endpoint.url,)):
+            assert run("observing.py", *url) == f"{expected}{spans}lines of the wire: 2\n"
+
+
 def test_oauth_browser(tmp_path: Path) -> None:
     folder = str(tmp_path / "grants")
     with OAuthServer() as server, demo_server.build().serve_http(intercept=server.protect) as endpoint:

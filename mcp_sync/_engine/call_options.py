@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Callable, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
 
 from .._concurrency.cancel import CancelToken
 from ..handlers import ProgressCallback
+
+if TYPE_CHECKING:
+    from ..tracing import ObservedCall
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -28,6 +31,7 @@ class CallOptions(NamedTuple):
         on_notification: Takes the notifications that come for this request, on the thread that reads them.
         cache: Whether the answer may come from the response cache: "use", "refresh" or "bypass" it.
         pause: Whether a request for input is raised, as `InputRequired`, instead of answered.
+        observed: What an observer is told of this call.
     """
 
     meta: Mapping[str, Any] = NOTHING
@@ -42,6 +46,7 @@ class CallOptions(NamedTuple):
     on_notification: Optional[Callable[[dict[str, Any]], None]] = None
     cache: str = "use"
     pause: bool = False
+    observed: Optional[ObservedCall] = None
 
 
 NO_OPTIONS = CallOptions()

@@ -106,6 +106,8 @@ class Connection:
             TransportError, CallTimeout, CallCancelled, ProtocolError: There was no answer.
         """
         call = self.prepare(spec, deadline)
+        if options.observed is not None:
+            options.observed.sending(call.id)
         meta = options.meta
         progress = None
         if options.progress is not None or options.wants_progress:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Mapping
-from typing import Any, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, Optional, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -42,6 +42,9 @@ from ..types._lenient import first_problem
 from .connection import CallOptions, Connection
 from .interim import InterimCall
 from .lifecycle import Lifecycle
+
+if TYPE_CHECKING:
+    from ..tracing import ObservedCall
 
 logger = logging.getLogger("mcp_sync.session")
 M = TypeVar("M", bound=BaseModel)
@@ -94,7 +97,27 @@ class Engine(Lifecycle):
     def _answer(
         self, spec: MethodSpec, params: dict[str, Any], options: CallOptions, deadline: Deadline
     ) -> tuple[bool, dict[str, Any]]:
-        """Return whether the server's first answer was the final one, and that."""
+        tracing = self.plan.tracing
+        # What a subscription waits for, perhaps for days, is no call.
+        if tracing is not None and options.observed is None and options.on_notification is None:
+            return tracing.answer(self, spec, params, options, deadline)
+        return self.answer(spec, params, options, deadline)
+
+    def answer(
+        self, spec: MethodSpec, params: dict[str, Any], options: CallOptions, deadline: Deadline
+    ) -> tuple[bool, dict[str, Any]]:
+        """Return whether the server's first answer was the final one, and that. No observer is told."""
+        try:
+            answer = self._first_and_final(spec, params, options, deadline)
+        except BaseException as error:
+            self.counters.failure(error)
+            raise
+        self.counters.call()
+        return answer
+
+    def _first_and_final(
+        self, spec: MethodSpec, params: dict[str, Any], options: CallOptions, deadline: Deadline
+    ) -> tuple[bool, dict[str, Any]]:
         connection = self.connection(deadline, options.cancel)
         try:
             kind, result = self._exchange(connection, spec, params, options, deadline)
@@ -217,6 +240,7 @@ class Engine(Lifecycle):
                     if again is None:
                         raise
                     logger.info("%s is sent again: %s", spec.method, error)
+                    self.counters.retry()
                 if again.wait:
                     connection.pause(spec, again.wait, options.cancel, deadline)
                 if again.anew:
@@ -257,6 +281,8 @@ class Engine(Lifecycle):
             )
         if self.plan.request_level is not None and era.level_per_request:
             options = options._replace(meta={LOG_LEVEL_KEY: self.plan.request_level, **options.meta})
+        if options.observed is not None:
+            options = _observed(options, options.observed, connection)
         try:
             result = connection.exchange(era, spec, params, options, deadline)
         except UnsupportedProtocolVersion as refusal:
@@ -311,6 +337,13 @@ class Engine(Lifecycle):
         if self.plan.cache is not None:
             self.plan.cache.after_fork_in_child()
             self.router.watch(self.plan.cache.observe)
+
+
+def _observed(options: CallOptions, call: ObservedCall, connection: Connection) -> CallOptions:
+    """Return the options of one request of a call that an observer is told of."""
+    call.protocol_version = connection.era.version
+    call.session_id = connection.channel.session_id
+    return options._replace(meta={**call.meta, **options.meta}) if call.meta else options
 
 
 def _validated(spec: MethodSpec, model: type[M], result: dict[str, Any]) -> M:

@@ -93,6 +93,7 @@ class Lifecycle:
         self._connection: Optional[Connection] = None
         self._live = _Live(router)
         self._opening: Optional[Opening] = None
+        self.counters = router.counters
         self._closed = False
         self._forked = False
         # Guards `_connection`, `_live`, `_opening`, `_closed` and `_forked`. Under it no I/O, and no waiting
@@ -184,6 +185,7 @@ class Lifecycle:
         with self._lock:
             if connection.error is None and not self._closed:
                 self._connection = connection
+                self.counters.connection()
                 return None
         return ClientClosed("the client was closed while it opened") if self._closed else connection.error
 
@@ -245,7 +247,11 @@ class Lifecycle:
         return connection
 
     def _channel(self, target: Target) -> Channel:
-        return target.channel(self.plan.settings)
+        return self._traced(target.channel(self.plan.settings))
+
+    def _traced(self, channel: Channel) -> Channel:
+        trace = self.plan.trace
+        return channel if trace is None else trace.around(channel, self.plan.settings.name)
 
     def _spent(self) -> list[Connection]:
         """Return the connections that are of no use any more, not even to calls in flight.
@@ -349,6 +355,11 @@ class Lifecycle:
             join_all([opening.thread], deadline)
         with self._lock:
             self._live.connections.clear()
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests wait for their answer."""
+        return sum(len(connection._calls) for connection in list(self._live.connections))
 
     @property
     def is_lost(self) -> bool:

@@ -11,7 +11,9 @@ from .opening import Identity
 from .subscribed import Subscribed
 
 if TYPE_CHECKING:
+    from ..trace import Trace
     from .cache import ResponseCache
+    from .observing import Tracing
 
 
 @dataclass
@@ -31,6 +33,8 @@ class Plan:
         subscriptions: The resources that a session is subscribed to.
         principal: For whom the calls are made, ``None`` if that was not said.
         cache: Keeps answers, ``None`` if none are to be kept.
+        tracing: Tells an observer of the calls, ``None`` if there is none.
+        trace: Writes down what goes over the wire, ``None`` if that is not wanted.
     """
 
     target: Target
@@ -45,6 +49,8 @@ class Plan:
     subscriptions: Subscribed = field(default_factory=Subscribed)
     principal: Optional[str] = None
     cache: Optional[ResponseCache] = None
+    tracing: Optional[Tracing] = None
+    trace: Optional[Trace] = None
 
     @property
     def listening(self) -> bool:

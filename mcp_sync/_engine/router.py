@@ -16,6 +16,7 @@ from .._protocol.eras import RELATED_TASK_KEY
 from ..errors import RemoteError, UsageError
 from ..extensions import Extension
 from ..handlers import Callbacks
+from ..stats import Counters
 from .answers import Answers
 from .extensions import Extensions
 
@@ -39,6 +40,9 @@ class Router:
         queue_length: How many messages may wait for the callbacks.
         handler_threads: How many server requests are answered at a time.
         extensions: Know further notifications.
+
+    Attributes:
+        counters: Those of the client.
     """
 
     def __init__(
@@ -52,6 +56,7 @@ class Router:
         self._answers = weakref.ref(answers)
         self._extensions = extensions
         self._observers: tuple[Observer, ...] = ()
+        self.counters = Counters()
         # Guards the replacement of `_observers`; whoever reads them takes the tuple as it is.
         self._lock = threading.Lock()
         # Notifications, strictly one after the other.
@@ -73,6 +78,7 @@ class Router:
 
     def notification(self, message: dict[str, Any], call: Optional[PendingCall]) -> None:
         """Show a notification to the observers, and queue it for the callbacks that want it."""
+        self.counters.notification()
         for observe in self._observers:
             observe(message)
         callbacks = self._callbacks()
@@ -157,6 +163,7 @@ class Router:
         """Forget the parent's threads."""
         self._lock = threading.Lock()
         self._observers = ()
+        self.counters.after_fork_in_child()
         for workers in (self.worker, self._handlers, self.sender):
             workers.after_fork_in_child()
 

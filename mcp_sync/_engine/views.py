@@ -14,6 +14,7 @@ from .._concurrency.fork import hold_off
 from .._protocol.eras import StatelessEra
 from .._protocol.negotiation import Negotiation
 from ..errors import ClientClosed, MCPError
+from ..stats import Counters
 from ..transports._base import Channel, Target
 from ..transports._http.target import StreamableHTTP
 from .answers import Answers
@@ -53,11 +54,13 @@ class Common:
         if shared is not None:
             return shared
         with hold_off():
-            from ..transports._http.channel import HTTPChannel
+            from ..transports._http.adapter.adapter import BoundedAdapter
             from ..transports._http.endpoint import Shared
         connection = self._engine._connection
         channel = connection.channel if connection is not None and connection.error is None else None
-        fresh = Shared(target, channel.adapter if isinstance(channel, HTTPChannel) else None)  # type: ignore[arg-type]
+        # A trace stands in front of a channel, and has all that it has.
+        adapter = getattr(channel, "adapter", None)
+        fresh = Shared(target, adapter if isinstance(adapter, BoundedAdapter) else None)  # type: ignore[arg-type]
         with self._lock:
             if self._shared is None:
                 self._shared = fresh
@@ -116,6 +119,7 @@ class SiblingRouter(Router):
         self._answers = weakref.ref(answers)
         self._extensions = other._extensions
         self._observers: tuple[Observer, ...] = ()
+        self.counters = Counters()
         self._lock = threading.Lock()
         self.worker = other.worker
         self._handlers = other._handlers
@@ -128,6 +132,7 @@ class SiblingRouter(Router):
         """Forget the parent's observers; the client sees to the threads."""
         self._lock = threading.Lock()
         self._observers = ()
+        self.counters.after_fork_in_child()
 
 
 class BorrowedRouter(SiblingRouter):
@@ -187,6 +192,7 @@ class OwnEngine(Engine):
                 redundant = self._spent()
                 redundant.remove(connection)
                 self._connection = current = connection
+                self.counters.connection()
         self._drop(redundant)
         return current
 
@@ -197,9 +203,9 @@ class OwnEngine(Engine):
         return problem
 
     def _channel(self, target: Target) -> Channel:
-        if self._shares and isinstance(target, StreamableHTTP):
-            return target.channel(self.plan.settings, self._common.connections(target))
-        return super()._channel(target)
+        if not (self._shares and isinstance(target, StreamableHTTP)):
+            return super()._channel(target)
+        return self._traced(target.channel(self.plan.settings, self._common.connections(target)))
 
 
 class BorrowingEngine(Engine):
@@ -236,6 +242,11 @@ class BorrowingEngine(Engine):
 
     def _listen(self, change: int, anew: bool = False) -> None:
         self._other._listen(change, anew)
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests wait for their answer on the connection of the client."""
+        return self._other.in_flight
 
     def after_fork_in_child(self) -> None:
         """See `Lifecycle.after_fork_in_child`."""
