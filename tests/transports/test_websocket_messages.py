@@ -22,7 +22,6 @@ from websocket_server import (
     Peer,
     fragments,
     frame,
-    hang,
     serving,
 )
 
@@ -444,10 +443,18 @@ def test_a_pong_that_cannot_be_sent_at_once_is_sent_later() -> None:
 
 
 def test_small_messages_are_posted_unless_the_connection_is_full() -> None:
-    with serving(hang) as client:
+    read_on = threading.Event()
+
+    def script(peer: Peer) -> None:
+        peer.shake()
+        peer.turn.wait(read_on)
+        peer.wait_for_end()
+
+    with serving(script) as client:
         assert client.channel.try_send(Frame(b"{}"))
         assert not client.channel.try_send(Frame(b" " * 20_000))
         with pytest.raises(CallTimeout):
             # Long enough for a first byte: a frame of which nothing was written is withdrawn.
             client.channel.send(Frame(b" " * 30_000_000), Deadline(2))
         assert not client.channel.try_send(Frame(b"{}"))
+        read_on.set()
