@@ -16,7 +16,25 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from . import apps, auth, cache, elicitation, errors, skills, tasks, testing, transports, types
+    from . import (
+        apps,
+        auth,
+        cache,
+        elicitation,
+        errors,
+        futures,
+        logs,
+        otel,
+        skills,
+        stats,
+        streaming,
+        tasks,
+        testing,
+        trace,
+        tracing,
+        transports,
+        types,
+    )
     from ._concurrency.cancel import CancelToken
     from .auth import BearerToken, ClientCredentials, OAuth
     from .client import Client
@@ -174,21 +192,28 @@ __all__ = [
     "cache",
     "elicitation",
     "errors",
+    "futures",
+    "logs",
+    "otel",
     "progress",
     "skills",
     "sse_client",
+    "stats",
     "stdio_client",
     "streamablehttp_client",
+    "streaming",
     "tasks",
     "testing",
+    "trace",
+    "tracing",
     "transports",
     "types",
     "websocket_client",
 ]
 
 _SUBMODULES = (
-    *("apps", "auth", "cache", "elicitation", "errors"),
-    *("skills", "tasks", "testing", "transports", "types"),
+    *("apps", "auth", "cache", "elicitation", "errors", "futures", "logs", "otel", "skills", "stats"),
+    *("streaming", "tasks", "testing", "trace", "tracing", "transports", "types"),
 )
 _HOMES = {
     "CancelToken": "_concurrency.cancel",
