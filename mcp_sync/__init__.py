@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ._concurrency.cancel import CancelToken
     from .auth import BearerToken, ClientCredentials, OAuth
     from .client import Client
+    from .config import load_config
     from .errors import (
         AccessDenied,
         AnswerInvalid,
@@ -88,6 +89,7 @@ if TYPE_CHECKING:
         UrlElicitationRequired,
         UsageError,
     )
+    from .group import ClientGroup
     from .handlers import CallbackContext, progress
     from .options import UNSET, CacheOptions, Limits, Retry, Timeouts
     from .session import ClientSession
@@ -128,6 +130,7 @@ __all__ = [
     "Client",
     "ClientClosed",
     "ClientCredentials",
+    "ClientGroup",
     "ClientSession",
     "ConnectFailed",
     "ConnectionLost",
@@ -193,6 +196,7 @@ __all__ = [
     "elicitation",
     "errors",
     "futures",
+    "load_config",
     "logs",
     "otel",
     "progress",
@@ -218,7 +222,9 @@ _SUBMODULES = (
 _HOMES = {
     "CancelToken": "_concurrency.cancel",
     "Client": "client",
+    "ClientGroup": "group",
     "ClientSession": "session",
+    "load_config": "config",
     "CallbackContext": "handlers",
     "progress": "handlers",
     "UNSET": "options",

@@ -99,8 +99,7 @@ class Shelf:
         found = self.clients.get(name)
         if found is not None and (not found.closed or found in self._brought):
             return found
-        if self._closed:
-            raise ClientClosed(f"the {self._owner} is closed")
+        self.check_open()
         with hold_off():
             from .making import make_client
         server = self._server(name)
@@ -111,6 +110,15 @@ class Shelf:
             self.failures[name] = error
             raise
         return self._keep(name, made.client, made.is_ours)
+
+    def check_open(self) -> None:
+        """See that it is not closed.
+
+        Raises:
+            ClientClosed: It is.
+        """
+        if self._closed:
+            raise ClientClosed(f"the {self._owner} is closed")
 
     def _server(self, name: str) -> Any:
         with hold_off():

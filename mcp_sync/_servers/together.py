@@ -46,12 +46,13 @@ def together(owner: str, jobs: Mapping[str, Job], deadline: Deadline, threads: i
     try:
         work.start(owner, threads)
         work.done.wait(deadline)
+        # Before the rest is cancelled: that they were is not what became of them.
+        found = dict(work.outcomes)
     finally:
         # Ctrl-C, or no time is left: nobody waits for the rest.
         if not work.done.is_open:
             work.waiting.clear()
             token.cancel("nobody waits for it any more")
-    found = dict(work.outcomes)
     late = CallTimeout(f"not done within {deadline.timeout} s", timeout=deadline.timeout)
     return {name: found.get(name, Outcome(error=late)) for name in jobs}
 
