@@ -7,6 +7,7 @@ import secrets
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Optional
 
 from ..errors import FolderRefused
 from ._paths import SKILL_FILE
@@ -18,25 +19,28 @@ def check_folder(folder: Path, overwrite: bool) -> None:
     Raises:
         FolderRefused: It is there already, or its parent is not.
     """
+    try:
+        fault = _fault_of(folder, overwrite)
+    except OSError as error:
+        raise _refused(folder, error) from error
+    if fault:
+        raise FolderRefused(fault, path=str(folder))
+
+
+def _fault_of(folder: Path, overwrite: bool) -> Optional[str]:
     if not folder.name or folder.name == "..":
-        raise FolderRefused(
-            f"{folder} has no name of its own: name the folder that is to be made", path=str(folder)
-        )
+        return f"{folder} has no name of its own: name the folder that is to be made"
     if not folder.parent.is_dir():
-        raise FolderRefused(f"{folder.parent} is no folder: make it first", path=str(folder))
+        return f"{folder.parent} is no folder: make it first"
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        raise FolderRefused(
-            f"{folder} is no folder, but a link or a file: name another one", path=str(folder)
-        )
+        return f"{folder} is no folder, but a link or a file: name another one"
     if not folder.exists():
-        return
+        return None
     if not overwrite:
-        raise FolderRefused(
-            f"{folder} is there already: name another one, or overwrite=True", path=str(folder)
-        )
+        return f"{folder} is there already: name another one, or overwrite=True"
     if any(folder.iterdir()) and not (folder / SKILL_FILE).is_file():
-        text = f"{folder} holds something else than a skill (it has no {SKILL_FILE}), and is not overwritten"
-        raise FolderRefused(text, path=str(folder))
+        return f"{folder} holds something else than a skill (it has no {SKILL_FILE}), and is not overwritten"
+    return None
 
 
 def write_folder(folder: Path, files: Iterable[tuple[str, bytes]], overwrite: bool) -> None:

@@ -250,6 +250,18 @@ def test_ctrl_c_at_any_step_leaves_nothing(
     assert tree(tmp_path) == set()
 
 
+def test_a_folder_that_cannot_be_looked_into_is_told(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(*arguments: Any) -> Any:
+        raise PermissionError(13, "Permission denied")
+
+    (tmp_path / "a").mkdir()
+    monkeypatch.setattr(Path, "iterdir", forbidden)
+    with pytest.raises(FolderRefused, match="Permission denied"):
+        client.skills.download("acme/refunds", tmp_path / "a", overwrite=True)
+
+
 def test_a_folder_that_cannot_be_written_is_told(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
