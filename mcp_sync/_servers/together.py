@@ -84,7 +84,13 @@ class _Work:
                 name, job = self.waiting.popleft()
             except IndexError:
                 return
-            self.outcomes[name] = _attempt(job, self._token)
+            try:
+                outcome = _attempt(job, self._token)
+            except (
+                BaseException
+            ) as error:  # SystemExit, say: whoever waits has to hear of it, or waits for ever.
+                outcome = Outcome(error=error)
+            self.outcomes[name] = outcome
             if len(self.outcomes) == self._count:
                 self.done.open()
 
