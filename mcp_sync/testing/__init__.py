@@ -16,10 +16,12 @@ from ._tasks import FakeTask
 
 if TYPE_CHECKING:
     from ..transports._wsgi import WSGITarget
+    from ._authorization import FakeAuthorizationServer
     from ._http import HTTPEndpoint, HTTPReply, HTTPRequest
 
 __all__ = [
     "ClientError",
+    "FakeAuthorizationServer",
     "FakePrompt",
     "FakeResource",
     "FakeServer",
@@ -40,6 +42,7 @@ __all__ = [
 # What needs more than the demo server, whose start the HTTP server of the standard library alone would make a
 # third longer.
 _LAZY = {
+    "FakeAuthorizationServer": "._authorization",
     "HTTPEndpoint": "._http",
     "HTTPReply": "._http",
     "HTTPRequest": "._http",
