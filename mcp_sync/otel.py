@@ -95,9 +95,11 @@ class OpenTelemetry:
         """End the span, and count how long it took. See `Observer`."""
         if begun is None:
             return
-        self._context.detach(begun.token)
         fault, description = _fault(result, error)
         shared = {**_shared_attributes(call), **fault}
+        # While the span is still the current one, of which the duration is an example.
+        self._duration.record(time.perf_counter() - begun.at, shared)
+        self._context.detach(begun.token)
         span = begun.span
         if span.is_recording():
             span.set_attributes(shared)
@@ -110,9 +112,6 @@ class OpenTelemetry:
             if fault:
                 span.set_status(self._api.Status(self._api.StatusCode.ERROR, description))
         span.end()
-        self._duration.record(
-            time.perf_counter() - begun.at, shared, context=self._api.set_span_in_context(span)
-        )
 
     def _own_attributes(self, call: ObservedCall) -> dict[str, Any]:
         attributes: dict[str, Any] = {}

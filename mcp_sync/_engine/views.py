@@ -189,8 +189,8 @@ class OwnEngine(Engine):
             if current is not None and current.error is None:
                 redundant = [connection]
             else:
-                redundant = self._spent()
-                redundant.remove(connection)
+                # Not one that another thread has just made, and is about to bring here.
+                redundant = [each for each in self._spent() if each.error is not None]
                 self._connection = current = connection
                 self.counters.connection()
         self._drop(redundant)
