@@ -65,7 +65,10 @@ class TaskVerbs(ToolVerbs):
         check_seconds("ttl", ttl)
         params = {"name": name, "arguments": as_dict("arguments", arguments)}
         options = pausing(call_options(meta, cancel, headers), on_input)
-        return start(self, params, ttl, options, self._deadline(timeout), on_input)
+        deadline = self._deadline(timeout)
+        if self._pins is not None:
+            self._pins.check(self, name, options, deadline)  # type: ignore[arg-type]
+        return start(self, params, ttl, options, deadline, on_input)
 
     def task(self, task: Union[str, Mapping[str, Any]], *, headers: Headers = None) -> TaskHandle:
         """Take up a task that this client, or another process, has begun. Makes no request.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator, Mapping
-from typing import Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar, Union, overload
 
 from . import types
 from ._arguments import as_dict, check_instance, page_params
@@ -19,7 +20,13 @@ from .errors import HeaderMismatch, OutputInvalid, ToolFailed
 from .handlers import ProgressCallback
 from .options import UNSET, TimeoutArgument, check_validation
 
+if TYPE_CHECKING:
+    from .typed import Pins, ToolFunctions
+    from .typed._pins import Guard
+
 logger = logging.getLogger("mcp_sync.session")
+
+R = TypeVar("R")
 
 
 class ToolVerbs(Calls):
@@ -27,6 +34,9 @@ class ToolVerbs(Calls):
 
     _tools: ToolIndex
     _validation: str
+    # What stands before calls, after `pin_tools`; and the tools that `tool` has listed.
+    _pins: Optional[Guard] = None
+    _listed_tools: Optional[dict[str, types.Tool]] = None
 
     def list_tools(
         self,
@@ -71,11 +81,13 @@ class ToolVerbs(Calls):
             lambda cursor: self.list_tools(cursor, timeout=timeout, headers=headers, cache=cache), "tools"
         )
 
+    @overload
     def call_tool(
         self,
         name: str,
         arguments: Optional[Mapping[str, Any]] = None,
         *,
+        result_type: None = None,
         timeout: TimeoutArgument = UNSET,
         progress_callback: Optional[ProgressCallback] = None,
         reset_on_progress: bool = False,
@@ -87,7 +99,66 @@ class ToolVerbs(Calls):
         meta: Meta = None,
         cancel: Optional[CancelToken] = None,
         headers: Headers = None,
-    ) -> types.CallToolResult:
+    ) -> types.CallToolResult: ...
+
+    @overload
+    def call_tool(
+        self,
+        name: str,
+        arguments: Optional[Mapping[str, Any]] = None,
+        *,
+        result_type: type[R],
+        timeout: TimeoutArgument = UNSET,
+        progress_callback: Optional[ProgressCallback] = None,
+        reset_on_progress: bool = False,
+        raise_on_error: bool = False,
+        validation: Optional[str] = None,
+        on_input: str = "answer",
+        resumption_token: Optional[str] = None,
+        on_resumption_token_update: Optional[Callable[[str], None]] = None,
+        meta: Meta = None,
+        cancel: Optional[CancelToken] = None,
+        headers: Headers = None,
+    ) -> R: ...
+
+    @overload
+    def call_tool(
+        self,
+        name: str,
+        arguments: Optional[Mapping[str, Any]] = None,
+        *,
+        result_type: Any,
+        timeout: TimeoutArgument = UNSET,
+        progress_callback: Optional[ProgressCallback] = None,
+        reset_on_progress: bool = False,
+        raise_on_error: bool = False,
+        validation: Optional[str] = None,
+        on_input: str = "answer",
+        resumption_token: Optional[str] = None,
+        on_resumption_token_update: Optional[Callable[[str], None]] = None,
+        meta: Meta = None,
+        cancel: Optional[CancelToken] = None,
+        headers: Headers = None,
+    ) -> Any: ...
+
+    def call_tool(
+        self,
+        name: str,
+        arguments: Optional[Mapping[str, Any]] = None,
+        *,
+        result_type: Any = None,
+        timeout: TimeoutArgument = UNSET,
+        progress_callback: Optional[ProgressCallback] = None,
+        reset_on_progress: bool = False,
+        raise_on_error: bool = False,
+        validation: Optional[str] = None,
+        on_input: str = "answer",
+        resumption_token: Optional[str] = None,
+        on_resumption_token_update: Optional[Callable[[str], None]] = None,
+        meta: Meta = None,
+        cancel: Optional[CancelToken] = None,
+        headers: Headers = None,
+    ) -> Any:
         """Call a tool and return its result. Never sent twice when the server may have acted.
 
         A server may make a task of the call (`mcp_sync.tasks`), which is followed to its end then: within the
@@ -97,6 +168,9 @@ class ToolVerbs(Calls):
         Args:
             name: The tool.
             arguments: What JSON can hold; models are dumped.
+            result_type: Return a value of this type instead, made from the structured content (or from the
+                text as JSON, where there is none): a pydantic model, a dataclass, a TypedDict, or a plain
+                type such as ``list[int]``. What servers wrap as ``{"result": value}`` is unwrapped.
             timeout: See the class.
             progress_callback: ``f(progress, total, message)``; has seen everything before this returns.
             reset_on_progress: Ask for progress although nobody takes it, so that it resets the clock of
@@ -117,9 +191,10 @@ class ToolVerbs(Calls):
             headers: HTTP headers of this request alone.
 
         Raises:
-            ToolFailed: Only with ``raise_on_error``.
+            ToolFailed: Only with ``raise_on_error`` or ``result_type``.
             TaskGone: The server has forgotten the task that it made of the call.
-            OutputInvalid: Only with ``validation="strict"``.
+            OutputInvalid: Only with ``validation="strict"``, or if it is not of the ``result_type``.
+            PinMismatch: After `pin_tools`: the tool is not the one that was pinned.
             InputRequired: Only with ``on_input="raise"``.
             UrlElicitationRequired: The user has to visit a page first (2025-11-25). With an
                 ``elicitation_callback`` that agrees to each visit, the call waits until the server says
@@ -130,12 +205,59 @@ class ToolVerbs(Calls):
                 2026-07-28.
         """
         check_instance("the name of a tool", name, str)
+        if result_type is not None:
+            with hold_off():
+                from .typed._results import checked_type, typed_result
+            checked_type(result_type)  # Before anything is sent.
         params = {"name": name, "arguments": as_dict("arguments", arguments)}
         options = call_options(meta, cancel, headers, progress_callback, reset_on_progress)
         options = pausing(options, on_input)
         if resumption_token is not None or on_resumption_token_update is not None:
             options = resumable(options, resumption_token, on_resumption_token_update)
-        return self._finish_tool(params, options, self._deadline(timeout), raise_on_error, validation)
+        result = self._finish_tool(params, options, self._deadline(timeout), raise_on_error, validation)
+        return result if result_type is None else typed_result(name, result, result_type)
+
+    @property
+    def tool(self) -> ToolFunctions:
+        """The tools as functions: ``client.tool.search(query="x")``, for interpreters and notebooks.
+
+        Names that are no identifiers go into brackets: ``client.tool["odd name"]``. The first use lists the
+        tools. See `mcp_sync.typed`.
+        """
+        with hold_off():
+            from .typed import ToolFunctions
+        return ToolFunctions(self)  # type: ignore[arg-type]
+
+    def pin_tools(
+        self,
+        lockfile: Union[str, os.PathLike[str]],
+        *,
+        update: bool = False,
+        recheck: Optional[float] = 60.0,
+        timeout: TimeoutArgument = UNSET,
+    ) -> Pins:
+        """Call only those tools from now on that are as a lock file says.
+
+        If there is no such file, the tools of the server are written to it; keep it with your code. Names,
+        titles, descriptions, schemas and hints count. Tools that are new are refused as well. Calls by
+        ``call_tool`` and ``start_task`` are held against it, of this client and of the views that
+        ``for_principal`` makes later. The tools are listed again before a call when the server said that they
+        have changed, on a new connection, and after some time.
+
+        Args:
+            lockfile: Where it is.
+            update: Write it anew, whatever it says.
+            recheck: After how many seconds the tools are listed again, if the server does not tell of
+                changes; 0 for before each call, ``None`` for never.
+            timeout: See the class.
+
+        Raises:
+            PinMismatch: The server has changed tools; says how.
+            UsageError: The file cannot be read or written, or is no lock file.
+        """
+        with hold_off():
+            from .typed._pins import pin_tools
+        return pin_tools(self, lockfile, update, recheck, timeout)  # type: ignore[arg-type]
 
     def _finish_tool(
         self,
@@ -171,6 +293,8 @@ class ToolVerbs(Calls):
     def _call_tool(
         self, params: dict[str, Any], options: CallOptions, deadline: Deadline
     ) -> types.CallToolResult:
+        if self._pins is not None:
+            self._pins.check(self, params["name"], options, deadline)  # type: ignore[arg-type]
         if self._tools.only_as_tasks and params["name"] in self._tools.only_as_tasks:
             with hold_off():
                 from .tasks._calling import call_as_task, takes_tasks

@@ -83,6 +83,8 @@ class Principals:
             ClientClosed: The client is closed.
         """
         view = PrincipalView(client, key, target, self.common)
+        if client._pins is not None:
+            client._pins.another(view)
         with self._lock:
             self._views.add(view)
         if client.closed:

@@ -20,6 +20,7 @@ from ._arguments import GivenArguments, read_arguments
 from ._ask import Asker
 from ._exit import MEANINGS, ExitCode, exit_code, report
 from ._progress import LiveBar
+from ._stubs import stubs
 from ._targets import Budget, CommonOptions, Target, common_options, make_client, split_target
 
 # How servers of the official SDK 2.x say that a tool which asks back needs an older revision.
@@ -126,6 +127,9 @@ def app() -> None:
     """
 
 
+app.add_command(stubs)
+
+
 @app.command()
 def demo() -> None:
     """Start a small server and show what this client does with it."""
@@ -206,7 +210,7 @@ def _call(target: Target, name: str, given: GivenArguments, options: CommonOptio
         with closing(make_client(target, options.mode, asker)) as client, asker:
             client.open(**budget.left())
             schema = _input_schema(client, name, budget) if given.needs_schema else None
-            return client.call_tool(
+            result: types.CallToolResult = client.call_tool(
                 name,
                 given.typed(schema),
                 progress_callback=bar.report if bar.useful() else None,
@@ -214,6 +218,7 @@ def _call(target: Target, name: str, given: GivenArguments, options: CommonOptio
                 reset_on_progress=True,
                 **budget.left(),
             )
+            return result
 
 
 def _input_schema(client: Client, name: str, budget: Budget) -> Optional[Mapping[str, Any]]:
