@@ -322,7 +322,7 @@ class ToolVerbs(Calls):
         return options._replace(headers={**options.headers, **headers}) if headers else options
 
     def _relist(self, options: CallOptions, deadline: Deadline) -> None:
-        plain = CallOptions(headers=options.headers, cancel=options.cancel, cache="refresh")
+        plain = CallOptions(headers=options.headers, cancel=options.cancel)
         for _ in self._all(lambda cursor: self._list_tools(cursor, plain, deadline), "tools"):
             pass
 

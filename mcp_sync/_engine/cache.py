@@ -19,6 +19,7 @@ from ..cache import CacheStats, MemoryCache
 from ..errors import (
     AuthError,
     CallTimeout,
+    HeaderMismatch,
     HTTPStatusError,
     InvalidParams,
     MCPError,
@@ -182,7 +183,7 @@ class ResponseCache:
         """Make another call, which may show that what is kept is out of date."""
         try:
             return engine.fresh(spec, params, model, options, deadline)[2]
-        except (InvalidParams, MethodNotFound):
+        except (InvalidParams, MethodNotFound, HeaderMismatch):
             if spec is methods.CALL_TOOL:
                 self._outdate(methods.LIST_TOOLS.method)
             raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from engine.scripted import DuplexTarget, legacy, modern
+from engine.scripted import DuplexTarget, PostTarget, legacy, modern, refusal, text
 
 from mcp_sync import (
     CacheOptions,
@@ -286,6 +286,28 @@ def test_a_refused_call_of_a_tool_has_the_tools_listed_anew():
         client.call_tool("add", {"a": 1, "b": 2})
         client.list_tools()
         assert server.count("tools/list") == 2
+
+
+@pytest.mark.parametrize("headers", [None, {"X-Trace": "1"}], ids=str)
+def test_a_call_whose_headers_were_those_of_an_older_schema_has_the_tools_listed_anew(headers):
+    def tools(request):
+        region = {"type": "string", "x-mcp-header": next(names)}
+        return {
+            "tools": [{"name": "route", "inputSchema": {"type": "object", "properties": {"region": region}}}],
+            "ttlMs": 60_000,
+        }
+
+    names = iter(["Old", "New"])
+    outcomes = iter([refusal(-32020, "header mismatch"), text("done")])
+    target = PostTarget(modern(tools_list=tools, tools_call=lambda request: next(outcomes)))
+    with Client(target, cache=CacheOptions()) as client:
+        client.list_tools()
+        assert client.call_tool("route", {"region": "eu"}, headers=headers).text == "done"
+        sent = [frame.headers for frame in target.now.frames if frame.method == "tools/call"]
+        assert [("Mcp-Param-Old" in each, "Mcp-Param-New" in each) for each in sent] == [
+            (True, False),
+            (False, True),
+        ]
 
 
 @every_method
