@@ -115,8 +115,5 @@ def close_all(owner: str, clients: Mapping[str, Client], seconds: Optional[float
     def closing(client: Client) -> Job:
         return lambda token: client.close(deadline.remaining())
 
-    for client in clients.values():
-        # All calls end at once; what takes time comes after.
-        client._engine.end()
     jobs = {name: closing(client) for name, client in clients.items()}
     together(owner, jobs, Deadline(None if seconds is None else seconds + _GRACE), max(1, len(jobs)))

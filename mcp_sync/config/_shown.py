@@ -12,7 +12,7 @@ from ._keys import plain
 
 MASK = "***"
 # A reference says where a secret is, and not what it is. A default might.
-_REFERENCE = re.compile(r"((Bearer|Basic|Token) )?\$\{(env:|file:|input:)?[\w./~ -]*(?<!-)\}")
+_REFERENCE = re.compile(r"((Bearer|Basic|Token) )?\$\{(env:|file:|input:)?[\w./~ -]*\}")
 _DEFAULT = re.compile(r":-[^{}]*\}")
 # What is a name, an address or a number, and no secret.
 _OPEN = {
