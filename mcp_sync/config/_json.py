@@ -8,14 +8,11 @@ from typing import Any, NamedTuple, Optional
 
 from ._errors import ConfigError
 
-# A string, a comment, or a comma with nothing but white space and comments before the end of its list.
-_COMMENT = r"//[^\n]*|/\*.*?\*/"
-_TOKEN = re.compile(
-    rf'(?P<string>"(?:[^"\\\n]|\\.)*")|(?P<comment>{_COMMENT})'
-    rf"|(?P<comma>,)(?=(?:\s|{_COMMENT})*[}}\]])",
-    re.DOTALL,
-)
-_NAMES = {"comment": "a comment", "comma": "a comma after the last entry"}
+# Strings are matched to be passed over. The comments go first: so there is nothing but white space between a
+# comma and the end of its list.
+_STRING = r'(?P<string>"(?:[^"\\\n]|\\.)*")'
+_COMMENT = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?\*/", re.DOTALL)
+_COMMA = re.compile(rf"{_STRING}|,(?=\s*[}}\]])", re.DOTALL)
 
 
 class Oddity(NamedTuple):
@@ -35,23 +32,29 @@ def read_json(text: str, file: str) -> tuple[Any, Optional[Oddity]]:
         ConfigError: It is none, with line and column.
     """
     found: list[Oddity] = []
-
-    def blank(match: re.Match[str]) -> str:
-        if match.lastgroup == "string":
-            return match.group()
-        found.append(Oddity(_NAMES[str(match.lastgroup)], match.start()))
-        # Lines and columns of what follows stay what they are.
-        return re.sub(r"[^\n]", " ", match.group())
-
+    plain = _without(_COMMENT, "a comment", text, found)
+    plain = _without(_COMMA, "a comma after the last entry", plain, found)
     try:
-        value = json.loads(_TOKEN.sub(blank, text), object_pairs_hook=_object, parse_constant=_refuse)
+        value = json.loads(plain, object_pairs_hook=_object, parse_constant=_refuse)
     except json.JSONDecodeError as error:
         raise at(text, error.pos, file, f"this is no JSON: {error.msg}") from None
     except RecursionError:
         raise ConfigError(f"{file}: nested too deeply", file=file) from None
     except ValueError as error:
         raise ConfigError(f"{file}: this is no JSON: {error}", file=file) from None
-    return value, (found[0] if found else None)
+    return value, min(found, key=lambda oddity: oddity.offset, default=None)
+
+
+def _without(extra: re.Pattern[str], kind: str, text: str, found: list[Oddity]) -> str:
+    """Replace what JSON does not have by spaces: lines and columns of what follows stay what they are."""
+
+    def blank(match: re.Match[str]) -> str:
+        if match["string"] is not None:
+            return match.group()
+        found.append(Oddity(kind, match.start()))
+        return re.sub(r"[^\n]", " ", match.group())
+
+    return extra.sub(blank, text)
 
 
 def at(text: str, offset: int, file: str, problem: str) -> ConfigError:
