@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import shutil
@@ -63,6 +64,13 @@ def django_store() -> DjangoStore:
     return DjangoStore(LocMemCache("answers", {}))
 
 
+def answers(client: Any) -> bool:
+    # That of Redis is no OSError.
+    with contextlib.suppress(Exception):
+        return bool(client.ping())
+    return False
+
+
 @pytest.fixture
 def redis_store(request: Any) -> Iterator[RedisStore]:
     redis = pytest.importorskip("redis")
@@ -77,7 +85,7 @@ def redis_store(request: Any) -> Iterator[RedisStore]:
         once = redis.retry.Retry(redis.backoff.NoBackoff(), 0)
         client = redis.Redis(unix_socket_path=path, decode_responses=request.param, retry=once)
         try:
-            wait_until(lambda: os.path.exists(path))
+            wait_until(lambda: answers(client))
             yield RedisStore(client)
         finally:
             client.close()
