@@ -8,6 +8,9 @@ from .._protocol.visible import clean
 from ..client import Client
 from ..errors import MCPError
 
+# How much of an error the table shows, in characters; the rest is in `ServerStatus.error`.
+_LONGEST = 120
+
 
 class ServerStatus(NamedTuple):
     """How it stands with one server.
@@ -36,12 +39,17 @@ class StatusTable(tuple[ServerStatus, ...]):
     def __str__(self) -> str:
         rows = [("NAME", "STATE", "ERA", "SERVER", "ERROR")]
         for each in self:
-            error = " ".join(str(each.error).split()) if each.error is not None else ""
+            error = _first_line(str(each.error)) if each.error is not None else ""
             rows.append((each.name, each.state, each.era or "-", each.server or "-", error))
-        rows = [tuple(map(clean, row)) for row in rows]  # type: ignore[misc]
+        rows = [tuple(clean(" ".join(cell.split())) for cell in row) for row in rows]  # type: ignore[misc]
         widths = [max(map(len, column)) for column in zip(*rows)]
         lines = ("  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip() for row in rows)
         return "\n".join(lines)
+
+
+def _first_line(text: str) -> str:
+    line = (text.splitlines() or [""])[0]
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..."
 
 
 def status_of(name: str, client: Optional[Client], failure: Optional[MCPError] = None) -> ServerStatus:

@@ -22,6 +22,7 @@ from mcp_sync import (
     UsageError,
 )
 from mcp_sync.config import ConfigError
+from mcp_sync.group import ServerStatus, StatusTable
 from mcp_sync.testing import FakeServer, FakeTool
 
 from .fakes import PATIENCE, named, over_http, process
@@ -432,3 +433,20 @@ def test_a_tool_that_runs_as_a_task_is_started_by_its_own_name() -> None:
     with ClientGroup({"reports": InMemory(server)}) as group:
         owner, tool = group.find_tool("reports_build")
         assert group[owner].start_task(tool).result(timeout=PATIENCE).text == "built"
+
+
+def test_the_table_has_one_line_for_each_server_whatever_the_error_says() -> None:
+    table = StatusTable(
+        [
+            ServerStatus("a", "failed", ConnectFailed("first\nsecond")),
+            ServerStatus("b\x1b[2J", "failed", ConnectFailed("x" * 500)),
+            ServerStatus("c", "open", era="some", server="it\n1.0"),
+        ]
+    )
+
+    assert str(table).splitlines() == [
+        "NAME      STATE   ERA   SERVER  ERROR",
+        "a         failed  -     -       first",
+        f"b\\x1b[2J  failed  -     -       {'x' * 117}...",
+        "c         open    some  it 1.0",
+    ]
