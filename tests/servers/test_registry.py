@@ -308,7 +308,41 @@ print([name for name in heavy if name in sys.modules], threading.active_count())
     assert run(script, "") == (0, "[] 1\n", "")
 
 
-def run(script: str, argument: str) -> tuple[int, str, str]:
-    command = [sys.executable, "-W", "error", "-c", script, argument]
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_forks_amid_first_look_ups_of_other_threads_leave_children_that_work() -> None:
+    script = f"""
+import os, sys, threading
+sys.path.insert(0, {str(TESTS.parent)!r})
+sys.setswitchinterval(1e-5)
+from mcp_sync.registry import Registry
+
+def work(registry):
+    for alias in registry:
+        assert registry[alias].call_tool("whoami", timeout=20).text == "web"
+
+for _ in range(4):
+    with Registry({{f"s{{number}}": {{"url": sys.argv[1]}} for number in range(4)}}) as registry:
+        threads = [threading.Thread(target=work, args=(registry,)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        pid = os.fork()
+        if not pid:
+            try:
+                work(registry)
+            finally:
+                os._exit(0 if sys.exc_info()[0] is None else 1)
+        assert os.waitpid(pid, 0)[1] == 0
+        for thread in threads:
+            thread.join()
+print("well")
+"""
+    with over_http(named("web")) as servers:
+        # From Python 3.12 on there is a warning of forks beside threads.
+        done = run(script, servers["web"]["url"], "ignore")
+    assert done == (0, "well\n", "")
+
+
+def run(script: str, argument: str, warnings: str = "error") -> tuple[int, str, str]:
+    command = [sys.executable, "-W", warnings, "-c", script, argument]
     done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
     return done.returncode, done.stdout, done.stderr
