@@ -43,7 +43,7 @@ def parameters_of(schema: Any, types: Types, words: tuple[str, ...]) -> tuple[li
     """
     reader = Reader(schema)
     plain = reader.plain(schema)
-    properties, required = _all_of(reader, plain)
+    properties, required = arguments_of(reader, plain)
     names = identifiers(properties, "arg")
     found = []
     for key, each in properties.items():
@@ -60,7 +60,7 @@ def parameters_of(schema: Any, types: Types, words: tuple[str, ...]) -> tuple[li
     return found, is_open and more is not False
 
 
-def _all_of(reader: Reader, plain: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
+def arguments_of(reader: Reader, plain: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
     """Return all properties of all alternatives, and those names that each of them requires."""
     variants = reader.variants(plain)
     if variants is None:
