@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Optional, Union
 
-from .._arguments import check_callback
+from ..errors import UsageError
 from ._entries import read_entry
 from ._errors import ConfigError, Place
 from ._reading import Origin, as_path, find_servers, origin_of, read_file
@@ -90,8 +90,8 @@ def load_config(source: Union[str, PathLike[str], Mapping[str, Any]], *, inputs:
         ConfigError: It cannot be read, or something in it cannot be so. Names file, server and key, or line
             and column.
     """
-    if not isinstance(inputs, Mapping):
-        check_callback("inputs", inputs)
+    if not (inputs is None or isinstance(inputs, Mapping) or callable(inputs)):
+        raise UsageError(f"inputs must be a mapping or a function, not {type(inputs).__name__}")
     if isinstance(source, Mapping):
         origin, found = Origin(None, str(Path.cwd())), source
         is_table = _is_table_of_servers(source)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Callable, Optional
 
+from .._concurrency.fork import hold_off
 from .._protocol.negotiation import check_mode
 from ..errors import UsageError
 from ..options import Timeouts
-from ..transports._stdio.launch import INHERIT
 from ._auth import as_list, check_auth
 from ._errors import Place
 from ._keys import FIELDS, plain, warning_about
@@ -218,7 +218,11 @@ def _auth(given: Given) -> tuple[str, Any]:
 
 
 def _inherited(given: Given) -> str:
-    found = given.text("inherit_env") or "base"
+    found = given.text("inherit_env")
+    if found is None:
+        return "base"
+    with hold_off():
+        from ..transports._stdio.launch import INHERIT
     if found not in INHERIT:
         raise given.place("inherit_env").error(f"this must be one of {', '.join(INHERIT)}")
     return found

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -166,3 +168,18 @@ def test_settings_of_the_clients_are_taken_from_it() -> None:
     assert (client.name, client._timeout, client._timeouts) == ("here", 5, Timeouts(open=3, silence=None))
     assert client._engine.plan.mode == "legacy"
     assert server.client(timeout=1, name="mine")._timeout == 1
+
+
+def test_to_read_a_configuration_loads_nothing_heavy(tmp_path: Path) -> None:
+    path = files.write(tmp_path, {"mcpServers": {**files.CURSOR["mcpServers"], **files.CLINE["mcpServers"]}})
+    script = (
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parents[2])!r})\n"
+        "from mcp_sync import load_config\n"
+        f"print(len(load_config({str(path)!r}).to_json()['mcpServers']))\n"
+        "print([name for name in ('pydantic', 'requests', 'subprocess') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=50, check=False
+    )
+
+    assert (done.returncode, done.stdout.split("\n")) == (0, ["3", "[]", ""])
