@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mcp_sync.auth")
 
-# What a renewal ahead of time may take while the token is valid: little, and a small part of what the request
-# has left. Where that is next to nothing it is left alone: a refresh that is cut off may cost the grant.
+# How long a renewal ahead of time is waited for while the token is valid: little, and a small part of what
+# the request has left. Where that is next to nothing none is begun.
 _AHEAD_SECONDS = 5.0
 _AHEAD_PART = 3
 _AHEAD_LEAST = 0.5
@@ -79,6 +79,11 @@ class Access:
         return public_url(self.server)
 
     @property
+    def login_name(self) -> str:
+        """What a login is called in errors."""
+        return f"the login for {self.server_name}"
+
+    @property
     def places(self) -> list[str]:
         """The URLs at and below which a request is for this server: its own, and that of its resource."""
         current = self.in_use.current
@@ -103,6 +108,11 @@ class Access:
         with errand.here():
             return self._made_ready(errand)
 
+    def at_hand(self, errand: Errand) -> Optional[Current]:
+        """Return the grant that is there, for a request that is not worth another one; ``None`` for none."""
+        with errand.here():
+            return self.in_use.current if self.in_use.current is not None else self.read()
+
     def _made_ready(self, errand: Errand) -> Optional[Current]:
         current = self.in_use.current if self.in_use.current is not None else self.read()
         if current is not None and current.version is None:
@@ -126,7 +136,7 @@ class Access:
         """Return the next grant, or the one that is valid still if another is not to be had just now."""
         left = errand.deadline.remaining()
         seconds = _AHEAD_SECONDS if left is None else min(_AHEAD_SECONDS, left / _AHEAD_PART)
-        if seconds < _AHEAD_LEAST:
+        if seconds < _AHEAD_LEAST or self.turn.is_working:
             return current
         # Before it begins: whoever comes meanwhile goes on with what is valid.
         current.put_off_renewal()
@@ -142,7 +152,12 @@ class Access:
             why = str(self.in_use.why)
         if newer is current:
             current.put_off_renewal()
-            logger.warning("The token for %s could not be renewed ahead of time: %s", self.server_name, why)
+            if self.turn.is_working:
+                logger.info("The token for %s is being renewed still", self.server_name)
+            else:
+                logger.warning(
+                    "The token for %s could not be renewed ahead of time: %s", self.server_name, why
+                )
         return newer
 
     # --- another grant for the one that there is -----------------------------------------------------------
@@ -162,19 +177,26 @@ class Access:
             TokenRequestFailed: Not now (``transient``); or the server does not accept this client, or refuses
                 without saying that the grant is no good.
         """
-        with self.turn.taken(errand, f"the refresh of a token for {self.server_name}"):
+        doing = f"the refresh of a token for {self.server_name}"
+        with self.turn.taken(errand, doing):
+            self.turn.join(errand, doing)
             current = self.read()
             if current is None or current.is_newer_than(used):
                 return current
             if current.grant.refresh_token is None:
                 return None
-            with self._locked(errand):
-                current = self.read()
-                if current is not None and not current.is_newer_than(used):
-                    current = self.in_use.rewritten(current)
-                if current is None or current.is_newer_than(used):
-                    return current
-                return self._refreshed(errand, current)
+            return self.turn.work(errand, doing, lambda own: self._renewed(own, used))
+
+    def _renewed(self, errand: Errand, used: Optional[str]) -> Optional[Current]:
+        with self._locked(errand):
+            # Once the refresh token has been sent, its answer is all that there is.
+            errand.see_through()
+            current = self.read()
+            if current is not None and not current.is_newer_than(used):
+                current = self.in_use.rewritten(current)
+            if current is None or current.is_newer_than(used):
+                return current
+            return self._refreshed(errand, current)
 
     def _refreshed(self, errand: Errand, current: Current) -> Optional[Current]:
         grant, found = current.grant, self.authority.known()
@@ -240,7 +262,9 @@ class Access:
             AuthError: There is none.
         """
         asking = None if scope is None else frozenset(scope_tokens(scope))
-        with self.turn.taken(errand, f"the login for {self.server_name}", asking) as taker:
+        doing = self.login_name
+        with self.turn.taken(errand, doing, asking) as taker:
+            self.turn.join(errand, doing)
             others = self._of_others(used, must_cover) or taker.answer()
             if others is not None and others.grant.access_token != used:
                 return others

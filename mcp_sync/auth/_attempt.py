@@ -129,12 +129,18 @@ class Attempt:
                 held=kept.grant if kept is not None else None,
                 is_valid=kept is not None and kept.is_valid,
                 tried=self._tried,
-                can_refresh=kept is not None and kept.grant.refresh_token is not None,
+                can_refresh=kept is not None and kept.grant.refresh_token is not None and not self._is_last,
                 may_ask=self._may_ask(request.method),
                 brings_nonce="dpop-nonce" in response.headers,
                 asked=access.in_use.asked,
             )
         )
+
+    @property
+    def _is_last(self) -> bool:
+        """Whether the request ends a session of a `Client`: no grant is got for that."""
+        request = self._prepared()
+        return self._errand.exchange is not None and request is not None and request.method == "DELETE"
 
     def _may_ask(self, method: Optional[str]) -> bool:
         """Whether a grant may be got by a login.
@@ -142,6 +148,8 @@ class Attempt:
         Nobody is asked at the end of a session, nor for a stream in the background, for which nobody waits.
         """
         auth = self._access.auth
+        if self._is_last:
+            return False
         if not auth._may_log_in or not auth._needs_person:
             return auth._may_log_in
         exchange = self._errand.exchange

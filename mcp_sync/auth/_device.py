@@ -10,7 +10,9 @@ from .._arguments import check_callback
 from .._protocol.urls import public_url
 from ..errors import AuthError, MCPError, TokenRequestFailed, UsageError
 from ._answers import json_object, number_of, quoted, text_of
+from ._current import Current
 from ._dpop import Prover
+from ._login import Login
 from ._machine import Machine, credentials, without_none
 from ._records import ClientRecord, Grant, ServerRecord
 from ._registration import ClientIdentity, Secret
@@ -105,6 +107,11 @@ class DeviceCode(Machine):
             **credentials(client_secret, private_key, private_key_alg, private_key_id, method),
         )
         super().__init__(identity, scopes, **settings)
+
+    def _log_in(self, login: Login) -> Current:
+        """See `TokenAuth._log_in`. What the user has agreed to must not be lost with an answer."""
+        work, doing = login.access.turn.work, login.access.login_name
+        return work(login.errand, doing, lambda own: super(DeviceCode, self)._log_in(login.on(own)))
 
     def _identify(
         self, found: ServerRecord, known: Optional[ClientRecord], now: float, scope: Optional[str] = None

@@ -84,6 +84,9 @@ class Errand:
                 text = f"{doing}: not within {bound.reached or 0:g} s"
                 raise CallTimeout(text, timeout=bound.reached, request_sent=False)
 
+    def see_through(self) -> None:
+        """Say that from here on it has to be done to its end, whoever gives up; counts for `_work.Work`."""
+
     def pause(self, seconds: float, deadline: Deadline, doing: str) -> None:
         """Wait.
 

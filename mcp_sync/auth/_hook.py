@@ -195,7 +195,8 @@ class TokenAuth(AuthBase):
         self, request: requests.PreparedRequest, access: Access, exchange: Any
     ) -> requests.PreparedRequest:
         errand = Errand(exchange)
-        current = access.ready(errand)
+        is_last = exchange is not None and request.method == "DELETE"
+        current = access.at_hand(errand) if is_last else access.ready(errand)
         if current is not None:
             current.present(request)
         request.register_hook("response", Attempt(access, current, errand, request).after)  # type: ignore[no-untyped-call]

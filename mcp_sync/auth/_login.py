@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Optional
 
 from ..errors import AuthError, TokenRequestFailed
@@ -48,6 +49,12 @@ class Login:
         self.used = used
         current = access.read()
         self.held: Optional[Grant] = current.grant if current is not None else None
+
+    def on(self, errand: Errand) -> Login:
+        """Return the same on another errand."""
+        twin = copy.copy(self)
+        twin.errand = errand
+        return twin
 
     def scope_for(self, wanted: tuple[str, ...]) -> Optional[str]:
         """Return what to ask for: what was agreed on before does not get lost."""

@@ -56,6 +56,7 @@ class Machine(TokenAuth):
             access.authority.forget_client(client)
             client = access.authority.run(self._identify(found, None, time.time(), scope), errand)
             grant = self._grant(login, found, client, scope, prover)
+        errand.see_through()
         return access.keep_login(found, client, grant)
 
     def _grant(

@@ -32,6 +32,7 @@ from ._registration import ClientIdentity, Secret, identify
 from ._rules import check_redirect_uri, scope_union, with_offline_access
 from ._settings import as_scopes
 from ._store import Store
+from ._work import Work
 
 logger = logging.getLogger("mcp_sync.auth")
 
@@ -206,7 +207,10 @@ class OAuth(TokenAuth):
             pending = _begin(access, found, client, asking.redirect_uri, scope)
             params = self._answer(login, asking, pending, client)
         code = _code_flow.check_callback(pending, params)
-        return self._redeem(access, errand, pending, code, login.held)
+        # An answer counts once: the login must not be lost because this call has no time left.
+        return access.turn.work(
+            errand, access.login_name, lambda own: self._redeem(access, own, pending, code, login.held)
+        )
 
     def _answer(
         self, login: Login, asking: Asking, pending: Pending, client: ClientRecord
@@ -248,6 +252,7 @@ class OAuth(TokenAuth):
         code: str,
         held: Optional[Grant],
     ) -> Current:
+        errand.see_through()
         prover = access.new_prover(held)
         conversation = _code_flow.redeem(
             pending,
@@ -371,7 +376,8 @@ class OAuth(TokenAuth):
         current = access.read()
         held = current.grant if current is not None else None
         try:
-            self._redeem(access, Errand(), known, code, held)
+            work = Work(access.login_name, lambda own: self._redeem(access, own, known, code, held))
+            work.done(Errand(), begin=True)
         except TokenRequestFailed as error:
             client = read_record(ClientRecord, known.client)
             if error.transient:

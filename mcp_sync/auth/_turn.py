@@ -5,13 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Optional
+from typing import Any, Optional, TypeVar
 
 from .._concurrency import fork
 from .._concurrency.locks import take
 from ..errors import AuthError, another
 from ._current import Current
 from ._errand import Errand
+from ._work import Task, Work
+
+T = TypeVar("T")
 
 _LOOK_SECONDS = 0.05  # between two looks at whether somebody still waits for a turn
 _TURN_SECONDS = 900.0  # how long others are waited for, a login of theirs included
@@ -30,6 +33,8 @@ class Turn:
         self._lock = threading.Lock()
         # Those that wait for it, or have it. Single operations only, so it needs no lock.
         self._takers: list[Taker] = []
+        # What was begun in a turn, and may go on after it. Set by whoever has the turn.
+        self._work: Optional[Work[Any]] = None
 
     def after_fork_in_child(self) -> None:
         """Replace what a thread of the parent may have locked."""
@@ -66,6 +71,56 @@ class Turn:
                 takers.remove(taker)
             if got and got[0]:
                 lock.release()
+
+    @property
+    def is_working(self) -> bool:
+        """Whether something that was begun in a turn goes on."""
+        return self._work is not None and not self._work.is_over
+
+    def work(self, errand: Errand, doing: str, task: Task[T]) -> T:
+        """Have something done to its end, whether or not the caller waits for it. Takes the turn.
+
+        Args:
+            errand: What it is for.
+            doing: What it is, in words.
+            task: What is to be done.
+
+        Raises:
+            CallTimeout, ConnectionLost: See `Errand.check`; the work goes on.
+            Exception: What the task raises.
+        """
+        work: Work[T] = Work(doing, task, errand.options)
+        self._work = work
+        try:
+            return work.done(errand, begin=True)
+        finally:
+            self._drop(work)
+
+    def join(self, errand: Errand, doing: str) -> None:
+        """Wait for what goes on since an earlier turn. Takes the turn.
+
+        Args:
+            errand: What it is for.
+            doing: What the caller wants to do.
+
+        Raises:
+            CallTimeout, ConnectionLost: See `Errand.check`.
+            Exception: The same was to be done, and has failed.
+        """
+        work = self._work
+        if work is None:
+            return
+        try:
+            work.done(errand)
+        except Exception:
+            if not work.is_over or (work.doing == doing and not work.is_given_up):
+                raise
+        finally:
+            self._drop(work)
+
+    def _drop(self, work: Work[Any]) -> None:
+        if work.is_over and self._work is work:
+            self._work = None
 
     def tell(self, asker: Taker, current: Optional[Current], error: Optional[AuthError]) -> None:
         """Have those that wait with the same question take the answer that the asker has got."""
