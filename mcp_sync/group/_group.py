@@ -67,14 +67,18 @@ class ClientGroup(Members):
             UsageError: Two servers have a tool of the same name (``names="error"``).
             MCPError: Only with ``on_error="raise"``.
         """
+        deadline = whole(timeout)
 
         def listing(client: Client, token: CancelToken) -> list[types.Tool]:
             pages = client._all(
-                lambda cursor: client.list_tools(cursor, timeout=timeout, cancel=token, cache=cache), "tools"
+                lambda cursor: client.list_tools(
+                    cursor, timeout=_left(deadline, timeout), cancel=token, cache=cache
+                ),
+                "tools",
             )
             return list(pages)
 
-        found = self._each(_or_nothing(listing), timeout)
+        found = self._each(_or_nothing(listing), deadline)
         # A client of the user has no filter of its own.
         return self._named(self._tool_names, found, lambda server, name: self._rules.allows(server, name))
 
@@ -131,15 +135,18 @@ class ClientGroup(Members):
 
     def prompts(self, *, timeout: TimeoutArgument = UNSET, cache: str = "use") -> list[types.Prompt]:
         """Return the prompts of all servers, named as this group names them. See `tools`."""
+        deadline = whole(timeout)
 
         def listing(client: Client, token: CancelToken) -> list[types.Prompt]:
             pages = client._all(
-                lambda cursor: client.list_prompts(cursor, timeout=timeout, cancel=token, cache=cache),
+                lambda cursor: client.list_prompts(
+                    cursor, timeout=_left(deadline, timeout), cancel=token, cache=cache
+                ),
                 "prompts",
             )
             return list(pages)
 
-        return self._named(self._prompt_names, self._each(_or_nothing(listing), timeout))
+        return self._named(self._prompt_names, self._each(_or_nothing(listing), deadline))
 
     def get_prompt(
         self,
@@ -163,15 +170,18 @@ class ClientGroup(Members):
         self, *, timeout: TimeoutArgument = UNSET, cache: str = "use"
     ) -> list[tuple[str, types.Resource]]:
         """Return the resources of all servers, each with the name of its server. See `tools`."""
+        deadline = whole(timeout)
 
         def listing(client: Client, token: CancelToken) -> list[types.Resource]:
             pages = client._all(
-                lambda cursor: client.list_resources(cursor, timeout=timeout, cancel=token, cache=cache),
+                lambda cursor: client.list_resources(
+                    cursor, timeout=_left(deadline, timeout), cancel=token, cache=cache
+                ),
                 "resources",
             )
             return list(pages)
 
-        found = self._each(_or_nothing(listing), timeout)
+        found = self._each(_or_nothing(listing), deadline)
         return [(server, item) for server, items in found.items() for item in items]
 
     def read_resource(

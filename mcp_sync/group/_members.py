@@ -179,7 +179,7 @@ class Members:
             bound = client._timeout if timeout is UNSET else timeout
             client._engine.open(deadline_of(None if bound is UNSET else bound), cancel=token)
 
-        self._each(opening, timeout)
+        self._each(opening, whole(timeout))
         return self.status()
 
     def status(self) -> StatusTable:
@@ -202,7 +202,7 @@ class Members:
         self._tool_names.after_fork_in_child()
         self._prompt_names.after_fork_in_child()
 
-    def _each(self, ask: Callable[[Client, CancelToken], T], timeout: TimeoutArgument) -> dict[str, T]:
+    def _each(self, ask: Callable[[Client, CancelToken], T], deadline: Deadline) -> dict[str, T]:
         """Ask all servers at the same time, and return what those said that did, by name."""
         self._shelf.check_open()
         names = [name for name in self if not self._shelf.is_disabled(name)]
@@ -210,7 +210,7 @@ class Members:
         def job(name: str) -> Callable[[CancelToken], T]:
             return lambda token: ask(self[name], token)
 
-        outcomes = together("group", {name: job(name) for name in names}, whole(timeout), self._threads)
+        outcomes = together("group", {name: job(name) for name in names}, deadline, self._threads)
         found: dict[str, T] = {}
         for name, outcome in outcomes.items():
             if outcome.error is None:

@@ -21,6 +21,7 @@ from mcp_sync import (
     InMemory,
     UsageError,
 )
+from mcp_sync._concurrency.deadline import Deadline
 from mcp_sync.config import ConfigError
 from mcp_sync.group import ServerStatus, StatusTable
 from mcp_sync.testing import FakeServer, FakeTool
@@ -450,3 +451,25 @@ def test_the_table_has_one_line_for_each_server_whatever_the_error_says() -> Non
         f"b\\x1b[2J  failed  -     -       {'x' * 117}...",
         "c         open    some  it 1.0",
     ]
+
+
+def test_the_time_is_that_of_all_pages_of_all_servers_and_of_one_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = named("one", *(f"t{number}" for number in range(5)), page_size=1)
+    with ClientGroup({"one": InMemory(server)}) as group:
+        group.open()
+        spent = iter([30.0, 20.0, 10.0, 5.0, 0.0, 0.0, 0.0])
+        monkeypatch.setattr(Deadline, "remaining", lambda self: next(spent) if self.timeout == 30.0 else None)
+        seen = []
+        one = group["one"]
+        ask = one.list_tools
+
+        def note(*args: Any, **options: Any) -> Any:
+            seen.append(options.pop("timeout"))
+            return ask(*args, **options)
+
+        monkeypatch.setattr(one, "list_tools", note)
+        group.tools(timeout=30.0)
+
+    assert seen == [30.0, 20.0, 10.0, 5.0, 0.0]
