@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -35,60 +36,64 @@ class Stats(NamedTuple):
     cache: Optional[CacheStats]
 
 
-class Counters:
-    """Counts. Safe for any number of threads."""
+class _Count:
+    """A number that any thread raises in a single step, without a lock.
+
+    Attributes:
+        add: Raises it by one.
+    """
 
     def __init__(self) -> None:
-        self.calls = 0
-        self.retries = 0
-        self.connections = 0
-        self.notifications = 0
-        self._errors: dict[str, int] = {}
-        # Guards all of them. Re-entrant: a signal handler may make a call.
+        self.add = itertools.count().__next__
+        self._looks = 0
+        # Guards `_looks`. Re-entrant: a signal handler may look.
         self._lock = threading.RLock()
 
-    def call(self) -> None:
-        """Count a call that came to its end."""
+    def value(self) -> int:
+        """Return it."""
         with self._lock:
-            self.calls += 1
-
-    def failure(self, error: BaseException) -> None:
-        """Count a call that failed."""
-        kind = type(error).__name__
-        with self._lock:
-            self.calls += 1
-            self._errors[kind] = self._errors.get(kind, 0) + 1
-
-    def retry(self) -> None:
-        """Count a request that is sent again."""
-        with self._lock:
-            self.retries += 1
-
-    def connection(self) -> None:
-        """Count a connection."""
-        with self._lock:
-            self.connections += 1
-
-    def notification(self) -> None:
-        """Count a notification of the server."""
-        with self._lock:
-            self.notifications += 1
+            # There is no other way to look than to raise it: so that is taken off.
+            looks, self._looks = self._looks, self._looks + 1
+            return self.add() - looks
 
     def after_fork_in_child(self) -> None:
         """Replace a lock that another thread may have held."""
         self._lock = threading.RLock()
 
+
+class Counters:
+    """Counts, for next to nothing. Safe for any number of threads.
+
+    Attributes:
+        call: Counts a call that came to its end.
+        retry: Counts a request that is sent again.
+        connection: Counts a connection.
+        notification: Counts a notification of the server.
+    """
+
+    def __init__(self) -> None:
+        self._counts = [_Count() for _ in range(4)]
+        self.call, self.retry, self.connection, self.notification = (each.add for each in self._counts)
+        self._errors: dict[str, int] = {}
+        # Guards `_errors`. Re-entrant: a signal handler may make a call.
+        self._lock = threading.RLock()
+
+    def failure(self, error: BaseException) -> None:
+        """Count a call that failed."""
+        kind = type(error).__name__
+        with self._lock:
+            self._errors[kind] = self._errors.get(kind, 0) + 1
+        self.call()
+
+    def after_fork_in_child(self) -> None:
+        """Replace locks that another thread may have held."""
+        self._lock = threading.RLock()
+        for count in self._counts:
+            count.after_fork_in_child()
+
     def stats(self, dropped: int, in_flight: int, cache: Optional[CacheStats]) -> Stats:
         """Return them, with what is counted elsewhere."""
+        calls, retries, connections, notifications = (each.value() for each in self._counts)
         with self._lock:
             errors = MappingProxyType(dict(self._errors))
-            return Stats(
-                self.calls,
-                errors,
-                self.retries,
-                self.connections,
-                self.notifications,
-                dropped,
-                in_flight,
-                cache,
-            )
+        return Stats(calls, errors, retries, connections, notifications, dropped, in_flight, cache)

@@ -85,37 +85,32 @@ class Engine(Lifecycle):
         Returns:
             Whether the server's first answer was the final one; the result as it came, and validated.
         """
-        is_first, result = self._answer(spec, params, options, deadline)
+        is_first, result = self.answer(spec, params, options, deadline)
         return is_first, result, _validated(spec, model, result)
 
     def call_raw(
         self, spec: MethodSpec, params: dict[str, Any], options: CallOptions, deadline: Deadline
     ) -> dict[str, Any]:
         """Make a call and return its final result as it came, or one of a kind in ``options.stop_at``."""
-        return self._answer(spec, params, options, deadline)[1]
-
-    def _answer(
-        self, spec: MethodSpec, params: dict[str, Any], options: CallOptions, deadline: Deadline
-    ) -> tuple[bool, dict[str, Any]]:
-        tracing = self.plan.tracing
-        # What a subscription waits for, perhaps for days, is no call.
-        if tracing is not None and options.observed is None and options.on_notification is None:
-            return tracing.answer(self, spec, params, options, deadline)
-        return self.answer(spec, params, options, deadline)
+        return self.answer(spec, params, options, deadline)[1]
 
     def answer(
         self, spec: MethodSpec, params: dict[str, Any], options: CallOptions, deadline: Deadline
     ) -> tuple[bool, dict[str, Any]]:
-        """Return whether the server's first answer was the final one, and that. No observer is told."""
+        """Return whether the first answer was the final one, and that. An observer is told, if there is one."""
+        tracing = self.plan.tracing
+        # What a subscription waits for, perhaps for days, is no call.
+        if tracing is not None and options.observed is None and options.on_notification is None:
+            return tracing.answer(self, spec, params, options, deadline)
         try:
-            answer = self._first_and_final(spec, params, options, deadline)
+            answer = self._answer(spec, params, options, deadline)
         except BaseException as error:
             self.counters.failure(error)
             raise
         self.counters.call()
         return answer
 
-    def _first_and_final(
+    def _answer(
         self, spec: MethodSpec, params: dict[str, Any], options: CallOptions, deadline: Deadline
     ) -> tuple[bool, dict[str, Any]]:
         connection = self.connection(deadline, options.cancel)
