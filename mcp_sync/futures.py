@@ -65,10 +65,12 @@ class CallFuture(futures.Future[T]):
                 self._state = _CANCELLED
                 self.set_running_or_notify_cancel()  # Tells those who wait for it among others.
                 self._condition.notify_all()
-        if not is_open:
-            return self.cancelled()
+        if not self.cancelled():
+            return False
+        # Also the second time: a signal handler may have interrupted the first.
         self._token.cancel(reason)
-        self._invoke_callbacks()  # type: ignore[attr-defined]
+        if is_open:
+            self._invoke_callbacks()  # type: ignore[attr-defined]
         return True
 
     def _begin(self) -> bool:

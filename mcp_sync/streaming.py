@@ -176,7 +176,9 @@ class ToolStream:
 
     def close(self) -> None:
         """Cancel the call, unless it has ended. Idempotent, from any thread; does not block."""
-        self._forgotten()
+        # In this order: a signal handler may interrupt it, and then it can be closed again.
+        _abandon(self._queue, self.future)
+        self._forgotten.detach()
 
 
 def _abandon(queue: _Queue, future: CallFuture[Any]) -> None:

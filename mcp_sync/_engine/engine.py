@@ -97,7 +97,7 @@ class Engine(Lifecycle):
     def answer(
         self, spec: MethodSpec, params: dict[str, Any], options: CallOptions, deadline: Deadline
     ) -> tuple[bool, dict[str, Any]]:
-        """Return whether the first answer was the final one, and that. An observer is told, if there is one."""
+        """Return whether the first answer was the final one, and that. Tells an observer, if there is one."""
         tracing = self.plan.tracing
         # What a subscription waits for, perhaps for days, is no call.
         if tracing is not None and options.observed is None and options.on_notification is None:

@@ -7,10 +7,12 @@ import concurrent.futures
 import contextvars
 import gc
 import os
+import sys
 import threading
 import weakref
 
 import pytest
+from concurrency.striking import strike_at
 
 from mcp_sync import CancelToken, Client, InMemory, Limits
 from mcp_sync.errors import CallCancelled, ClientClosed, Forked, RemoteError, ToolFailed, UsageError
@@ -282,3 +284,20 @@ def test_ending_and_cancelling_at_the_same_time_settle_a_call_once():
             assert canceller.result() == call.cancelled()
             wait_until(lambda told=told: told)
             assert len(told) == 1
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="signals are looked for at more points, unsafe ones")
+def test_a_cancel_that_a_signal_handler_interrupts_can_be_repeated():
+    target, number = DuplexTarget(), 1
+    with Client(target) as client:
+        while True:
+            call = client.submit(client.call_tool, "x")
+            wait_until(lambda count=number: len(target.now.received("tools/call")) == count)
+            was_struck = strike_at(number, call.cancel)
+            assert call.cancel()
+            assert call.cancelled()
+            wait_until(lambda count=number: len(target.now.received("notifications/cancelled")) == count)
+            if not was_struck:
+                break
+            number += 1
+    assert number > 5
