@@ -7,7 +7,7 @@
     |  |- EnvelopeRejected       .reason: what was kept of a call cannot be resumed
     |  |- AnswerInvalid          .key .faults: what is wrong with an answer, field by field
     |  |- InvalidHandle          .reason: what was kept of a task does not fit this client
-    |  `- FolderRefused          .path: a skill cannot be written there
+    |  `- FolderRefused          .path: a skill or a result cannot be written there
     |- TransportError            .request_sent: could the server have acted?
     |  |- ConnectFailed          spawn, DNS, TLS, refused
     |  |- ConnectionLost         stream ended, process exited
@@ -29,8 +29,8 @@
     |  |- UrlElicitationRequired ResourceNotFound
     |  `- TaskGone               .task_id: the server has forgotten the task
     |- InputRequired             the call was asked to pause for input: .requests .to_json()
-    |- ToolFailed                only with ``raise_on_error=True``
-    |- OutputInvalid             only with ``validation="strict"``
+    |- ToolFailed                only with ``raise_on_error=True`` or ``result_type``
+    |- OutputInvalid             only with ``validation="strict"`` or ``result_type``
     `- AuthError                 raised by the authorization hooks: .url .transient
        |- AuthorizationRequired  AccessDenied  RegistrationFailed
        |- TokenRequestFailed     .error .status
@@ -154,7 +154,7 @@ class InvalidHandle(UsageError):
 
 
 class FolderRefused(UsageError):
-    """A skill cannot be written where it was to be. Nothing was left there.
+    """A skill, or what a result holds, cannot be written where it was to be. Nothing was left there.
 
     Attributes:
         path: The folder.
@@ -657,7 +657,7 @@ class InputRequired(MCPError):
 
 
 class ToolFailed(MCPError):
-    """The tool reported an error, and ``raise_on_error=True`` was asked for.
+    """The tool reported an error, and ``raise_on_error=True`` or a ``result_type`` was asked for.
 
     Attributes:
         result: The whole `CallToolResult`.
@@ -669,7 +669,7 @@ class ToolFailed(MCPError):
 
 
 class OutputInvalid(MCPError):
-    """The structured output does not match the tool's output schema.
+    """The structured output does not match the tool's output schema, or the ``result_type``.
 
     Attributes:
         result: The whole `CallToolResult`, readable as ever.

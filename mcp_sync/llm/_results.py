@@ -76,15 +76,18 @@ def pieces_of(result: types.CallToolResult) -> list[Piece]:
 
 
 def _pieces(block: Any) -> Iterator[Piece]:
+    from ..types import content
+
     kind = getattr(block, "type", "")
-    if kind == "text":
+    # What does not have the shape of its kind is an unknown block.
+    if isinstance(block, content.TextContent):
         yield Piece(block.text)
-    elif kind in ("image", "audio") and isinstance(getattr(block, "data", None), str):
+    elif isinstance(block, (content.ImageContent, content.AudioContent)):
         yield _data(block.mime_type, block.data, kind)
-    elif kind == "resource_link":
+    elif isinstance(block, content.ResourceLink):
         about = f": {block.description}" if block.description else ""
         yield Piece(f"[{block.title or block.name}: {block.uri}]{about}")
-    elif kind == "resource" and hasattr(block, "resource"):
+    elif isinstance(block, content.EmbeddedResource):
         yield from _resource(block.resource)
     else:
         yield Piece(f"[{kind or 'something unknown'}: not shown]")

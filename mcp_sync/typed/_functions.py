@@ -73,6 +73,9 @@ class ToolFunction:
         """
         return ToolFunction(self._client, self.definition, {**self._options, **options})
 
+    def _repr_html_(self) -> str:
+        return self.definition._repr_html_()
+
     def __repr__(self) -> str:
         return f"<tool {self.__name__!r} {self.__signature__}>"
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal, Optional
 
+from mcp_sync._concurrency.fork import hold_off
 from mcp_sync.types._base import WireModel
+from mcp_sync.types._contents import Contents
 from mcp_sync.types._lenient import Entries, Kept, Lenient
 from mcp_sync.types.content import ContentBlock, TextContent
 from mcp_sync.types.messages import CacheableResult, Notification, NotificationParams, PaginatedResult, Result
@@ -47,7 +50,7 @@ class PromptMessage(WireModel):
     content: ContentBlock
 
 
-class GetPromptResult(Result):
+class GetPromptResult(Contents, Result):
     """The answer to `prompts/get`: the messages, with the arguments filled in."""
 
     description: Lenient[str] = None
@@ -58,11 +61,20 @@ class GetPromptResult(Result):
         """The text of all textual messages, joined by line breaks."""
         return "\n".join(each.content.text for each in self.messages if isinstance(each.content, TextContent))
 
+    def _content_blocks(self) -> Iterable[Any]:
+        return [message.content for message in self.messages]
+
 
 class ListPromptsResult(PaginatedResult, CacheableResult):
     """One page of `prompts/list`. Entries without a usable name are dropped with a warning."""
 
     prompts: Annotated[list[Prompt], Entries("prompt")]
+
+    def _repr_html_(self) -> str:
+        """Return the list for a notebook."""
+        with hold_off():
+            from mcp_sync.types._html import list_html
+        return list_html(self.prompts, "name")
 
 
 class PromptListChangedNotification(Notification):

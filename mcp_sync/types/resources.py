@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal, Optional, Union
 
 from pydantic import Field
 
+from mcp_sync._concurrency.fork import hold_off
 from mcp_sync.types._base import WireModel
 from mcp_sync.types._binary import decode_base64, encode_base64
+from mcp_sync.types._contents import Contents
 from mcp_sync.types._lenient import Entries, Lenient, or_default
 from mcp_sync.types.messages import CacheableResult, Notification, NotificationParams, PaginatedResult
 from mcp_sync.types.metadata import Annotations, BaseMetadata, Icons
@@ -107,7 +110,7 @@ AnyResourceContents = Annotated[
 ]
 
 
-class ReadResourceResult(CacheableResult):
+class ReadResourceResult(Contents, CacheableResult):
     """The answer to `resources/read`: one or more pieces."""
 
     contents: list[AnyResourceContents]
@@ -117,17 +120,32 @@ class ReadResourceResult(CacheableResult):
         """The text of all textual pieces, joined by line breaks."""
         return "\n".join(piece.text for piece in self.contents if isinstance(piece, TextResourceContents))
 
+    def _content_blocks(self) -> Iterable[Any]:
+        return self.contents
+
 
 class ListResourcesResult(PaginatedResult, CacheableResult):
     """One page of `resources/list`. Entries without a `uri` are dropped with a warning."""
 
     resources: Annotated[list[Resource], Entries("resource")]
 
+    def _repr_html_(self) -> str:
+        """Return the list for a notebook."""
+        with hold_off():
+            from mcp_sync.types._html import list_html
+        return list_html(self.resources, "uri")
+
 
 class ListResourceTemplatesResult(PaginatedResult, CacheableResult):
     """One page of `resources/templates/list`. Entries without a `uriTemplate` are dropped with a warning."""
 
     resource_templates: Annotated[list[ResourceTemplate], Entries("resource template")]
+
+    def _repr_html_(self) -> str:
+        """Return the list for a notebook."""
+        with hold_off():
+            from mcp_sync.types._html import list_html
+        return list_html(self.resource_templates, "uri_template")
 
 
 class ResourceListChangedNotification(Notification):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal, Optional
 
 from pydantic import Field, InstanceOf, ValidationInfo
 from pydantic_core import PydanticCustomError
 
+from mcp_sync._concurrency.fork import hold_off
 from mcp_sync.types._base import WireModel
+from mcp_sync.types._contents import Contents
 from mcp_sync.types._lenient import Entries, Kept, Lenient, OrElse, is_built_by_hand, or_default, refuse
 from mcp_sync.types.content import ContentBlocks, TextContent
 from mcp_sync.types.messages import CacheableResult, Notification, NotificationParams, PaginatedResult, Result
@@ -71,11 +74,23 @@ class Tool(BaseMetadata, Icons):
     execution: Lenient[ToolExecution] = None
     meta: Lenient[dict[str, Any]] = None
 
+    def _repr_html_(self) -> str:
+        """Return the tool for a notebook."""
+        with hold_off():
+            from mcp_sync.types._html import tool_html
+        return tool_html(self)
+
 
 class ListToolsResult(PaginatedResult, CacheableResult):
     """One page of `tools/list`. Entries without a usable name are dropped with a warning."""
 
     tools: Annotated[list[Tool], Entries("tool")]
+
+    def _repr_html_(self) -> str:
+        """Return the list for a notebook."""
+        with hold_off():
+            from mcp_sync.types._html import list_html
+        return list_html(self.tools, "name")
 
 
 def _empty_if_structured(value: Any, info: ValidationInfo) -> Any:
@@ -86,7 +101,7 @@ def _empty_if_structured(value: Any, info: ValidationInfo) -> Any:
     return []
 
 
-class CallToolResult(Result):
+class CallToolResult(Contents, Result):
     """What a tool returned.
 
     Attributes:
@@ -105,6 +120,9 @@ class CallToolResult(Result):
     def text(self) -> str:
         """The text of all text blocks, joined by line breaks."""
         return "\n".join(block.text for block in self.content if isinstance(block, TextContent))
+
+    def _content_blocks(self) -> Iterable[Any]:
+        return self.content
 
 
 class ToolListChangedNotification(Notification):

@@ -57,6 +57,7 @@ def test_a_result_loads_only_its_own_area() -> None:
     assert areas <= {
         "_base",
         "_binary",
+        "_contents",
         "_lenient",
         "content",
         "messages",
