@@ -1,0 +1,1 @@
+"""Frameworks: each package below loads with its framework only."""

@@ -1,0 +1,53 @@
+"""MCP servers in a Django project: clients by alias, for its users.
+
+Put ``"mcp_sync.contrib.django"`` into ``INSTALLED_APPS``, name servers in ``MCP_SYNC``, and use them::
+
+    from mcp_sync.contrib.django import mcp, mcp_login_required
+
+    @mcp_login_required("github")
+    def issues(request):
+        github = mcp["github"].for_user(request.user)
+        return JsonResponse(github.call_tool("list_issues", {"state": "open"}).structured_content)
+
+At import and at start nothing is read and nothing opens. How it is made:
+
+- ``conf``: the settings; ``servers``: ``mcp`` itself; ``checks``: what may be wrong with the settings;
+- ``models``, ``crypto``: what is kept, encrypted; ``stores``: grants in models, with ``_connections`` and
+  ``_row_lock``; ``cache``: answers in Django's cache; ``pending``, ``tasks``: questions and long tasks;
+- ``views``, ``input_views``, ``forms``, ``urls``, ``middleware``, ``decorators``: what a browser meets;
+- ``signals``, ``admin``, ``management``, ``test``.
+
+Names load when they are used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .decorators import mcp_login_required
+    from .pending import answered
+    from .servers import Server, Servers, mcp
+
+__all__ = ["Server", "Servers", "answered", "mcp", "mcp_login_required"]
+
+_HOMES = {
+    "Server": "servers",
+    "Servers": "servers",
+    "answered": "pending",
+    "mcp": "servers",
+    "mcp_login_required": "decorators",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,69 @@
+"""A lock that is a locked row of the database: it holds for all processes of all machines.
+
+It has a connection and a transaction of its own, so that it ends with its holder, however that ends.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from typing import Any
+
+from django.db import IntegrityError, OperationalError, connections
+
+from ..._concurrency.deadline import Deadline
+from ...auth._locks import _still_waiting
+
+_FIRST_LOOK = 0.005
+_LAST_LOOK = 0.1  # how long a look at a locked row may have to wait, in seconds
+_TABLE = "mcp_sync_storelock"
+
+
+@contextmanager
+def row_lock(database: str, key: str, deadline: Deadline) -> Iterator[None]:
+    """Hold the lock of a key.
+
+    Raises:
+        CallTimeout: Somebody else held it until the deadline.
+    """
+    with closing(connections.create_connection(database)) as connection:
+        pause = _FIRST_LOOK
+        while not _taken(connection, key):
+            left = _still_waiting(deadline)
+            time.sleep(min(pause * random.uniform(0.5, 1.0), _LAST_LOOK if left is None else left))
+            pause = min(pause * 2, _LAST_LOOK)
+        try:
+            yield
+        finally:
+            with suppress(Exception):  # The connection is lost: so is the lock.
+                _execute(connection, f"DELETE FROM {_TABLE} WHERE {_name(connection)} = %s", key)
+                connection.commit()
+
+
+def _taken(connection: Any, key: str) -> bool:
+    """Lock the row if it is free, in a transaction that is left open."""
+    name = _name(connection)
+    connection.set_autocommit(True)
+    with suppress(IntegrityError):
+        _execute(connection, f"INSERT INTO {_TABLE} ({name}) VALUES (%s)", key)
+    connection.set_autocommit(False)
+    nowait = "NOWAIT" if connection.features.has_select_for_update_nowait else ""
+    try:
+        found = _execute(connection, f"SELECT 1 FROM {_TABLE} WHERE {name} = %s FOR UPDATE {nowait}", key)
+    except OperationalError:
+        found = False
+    if not found:
+        connection.rollback()
+    return found
+
+
+def _execute(connection: Any, statement: str, key: str) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, [key])
+        return bool(cursor.description and cursor.fetchone())
+
+
+def _name(connection: Any) -> str:
+    return str(connection.ops.quote_name("key"))

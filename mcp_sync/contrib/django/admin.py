@@ -1,0 +1,108 @@
+"""What the admin shows: who is connected to what, and never a token."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.utils.translation import ngettext
+
+from ...errors import MCPError
+from .models import ClientRegistration, Grant, PendingFlow, PendingInput, TaskRecord
+from .servers import mcp
+
+
+class ReadOnlyAdmin(admin.ModelAdmin):
+    """Rows are looked at and deleted; nobody writes them by hand."""
+
+    secrets: tuple[str, ...] = ("data", "key", "version")
+
+    def get_fields(self, request: Any, obj: Any = None) -> list[str]:
+        """Return all fields without secrets."""
+        return [each.name for each in self.model._meta.fields if each.name not in self.secrets]
+
+    get_readonly_fields = get_fields
+
+    def has_add_permission(self, request: Any, obj: Any = None) -> bool:
+        """Whether a row can be made here: none can."""
+        return False
+
+    def has_change_permission(self, request: Any, obj: Any = None) -> bool:
+        """Whether a row can be changed: none can."""
+        return False
+
+
+@admin.register(Grant)
+class GrantAdmin(ReadOnlyAdmin):
+    """Grants: who is connected to what."""
+
+    list_display = ("alias", "user", "principal", "issuer", "scopes", "expires_at", "updated")
+    list_filter = ("alias",)
+    search_fields = ("principal", "issuer")
+    list_select_related = ("user",)
+    actions = ("revoke", "test")
+
+    @admin.action(description="Revoke and delete", permissions=["delete"])
+    def revoke(self, request: Any, queryset: Any) -> None:
+        """Have the authorization servers revoke the tokens."""
+        done = 0
+        for row in queryset:
+            try:
+                server, oauth = _of(row)
+                oauth.logout(server.url)
+                done += 1
+            except MCPError as error:
+                self.message_user(request, f"{row}: {error}", messages.ERROR)
+        text = ngettext("%d grant was forgotten.", "%d grants were forgotten.", done)
+        self.message_user(request, text % done)
+
+    @admin.action(description="Test: ask the server for its tools", permissions=["view"])
+    def test(self, request: Any, queryset: Any) -> None:
+        """Use the grants."""
+        for row in queryset:
+            try:
+                server, _ = _of(row)
+                count = len(list(server.for_principal(row.principal).tools()))
+                self.message_user(request, f"{row}: {count} tools")
+            except MCPError as error:
+                self.message_user(request, f"{row}: {error}", messages.ERROR)
+
+
+def _of(row: Grant) -> Any:
+    server = mcp[row.alias]
+    oauth = server.oauth_for(None)
+    if oauth is None:
+        raise MCPError("the server has no OAuth any more")
+    return server, oauth.for_principal(row.principal)
+
+
+@admin.register(ClientRegistration)
+class ClientRegistrationAdmin(ReadOnlyAdmin):
+    """How authorization servers know this site."""
+
+    list_display = ("alias", "issuer", "expires_at", "updated")
+
+
+@admin.register(PendingFlow)
+class PendingFlowAdmin(ReadOnlyAdmin):
+    """Logins that have begun."""
+
+    list_display = ("alias", "principal", "used", "updated")
+
+
+@admin.register(PendingInput)
+class PendingInputAdmin(ReadOnlyAdmin):
+    """Calls that wait for their users."""
+
+    secrets = ("envelope", "result", "version")
+    list_display = ("alias", "method", "user", "status", "created", "expires")
+    list_filter = ("alias", "status")
+
+
+@admin.register(TaskRecord)
+class TaskRecordAdmin(ReadOnlyAdmin):
+    """Tasks of servers."""
+
+    secrets = ("handle", "result", "task_id")
+    list_display = ("alias", "tool", "user", "status", "created", "updated")
+    list_filter = ("alias", "status")

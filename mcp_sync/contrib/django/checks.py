@@ -1,0 +1,139 @@
+"""What may be wrong with the settings: ``manage.py check`` says it before users find out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.apps import apps
+from django.conf import settings
+from django.core import checks
+from django.core.exceptions import ImproperlyConfigured
+from django.utils.module_loading import import_string
+
+from ..._protocol.urls import is_loopback
+from ...errors import MCPError
+from . import conf
+from .conf import Entry
+
+TAG = "mcp_sync"
+
+
+def register() -> None:
+    """Have Django run the checks."""
+    checks.register(check_settings, TAG)
+    checks.register(check_deployment, TAG, deploy=True)
+
+
+def check_settings(**_: Any) -> list[checks.CheckMessage]:
+    """Check ``MCP_SYNC``. Opens nothing."""
+    try:
+        found = [checks.Error(text, id="mcp_sync.E001") for text in conf.unknown_keys()]
+        return [*found, *_check_values(), *_check_servers()]
+    except ImproperlyConfigured as error:
+        return [checks.Error(str(error), id="mcp_sync.E001")]
+
+
+def _check_servers() -> Iterator[checks.CheckMessage]:
+    servers = conf.get("SERVERS")
+    if not isinstance(servers, dict):
+        yield checks.Error("MCP_SYNC['SERVERS'] must be a dict", id="mcp_sync.E001")
+        return
+    entries: dict[str, Entry] = {}
+    for alias, raw in servers.items():
+        try:
+            entries[alias] = conf.read_server(str(alias), raw)
+        except MCPError as error:
+            yield checks.Error(str(error), id="mcp_sync.E001")
+    try:
+        entries = {**conf.entries(), **entries} if len(entries) == len(servers) else entries
+    except MCPError as error:
+        yield checks.Error(str(error), id="mcp_sync.E001")
+    for alias, entry in entries.items():
+        yield from _check_server(alias, entry)
+    if any(entry.per_user for entry in entries.values()):
+        yield from _check_users()
+
+
+def _check_server(alias: str, entry: Entry) -> Iterator[checks.CheckMessage]:
+    for warning in entry.warnings:
+        yield checks.Error(warning, id="mcp_sync.E001")
+    try:
+        entry.config.check()
+        if entry.auth is not None:
+            from .servers import make_oauth
+
+            make_oauth(alias, entry)
+    except MCPError as error:
+        yield checks.Error(str(error), hint="Is the variable set?", id="mcp_sync.E002")
+    except ImportError:
+        pass  # E003 says so.
+    parts = urlsplit(entry.config.url or "")
+    if parts.scheme in ("http", "ws") and not is_loopback(parts.hostname):
+        text = f"the server {alias!r} is asked in clear: everybody on the way can read it"
+        yield checks.Warning(text, hint="Use https.", id="mcp_sync.W001")
+
+
+def _check_values() -> Iterator[checks.CheckMessage]:
+    from django.core.cache import caches
+
+    store = conf.get("TOKEN_STORE")
+    try:
+        import_string(store)
+    except (ImportError, AttributeError, TypeError):
+        text = f"MCP_SYNC['TOKEN_STORE'] cannot be imported: {store!r}"
+        yield checks.Error(text, id="mcp_sync.E003")
+    cache = conf.get("RESPONSE_CACHE")
+    if cache and cache not in caches.settings:
+        yield checks.Error(f"MCP_SYNC['RESPONSE_CACHE'] names no cache: {cache!r}", id="mcp_sync.E003")
+    if conf.get("DATABASE") not in settings.DATABASES:
+        name = conf.get("DATABASE")
+        yield checks.Error(f"MCP_SYNC['DATABASE'] names no database: {name!r}", id="mcp_sync.E003")
+    deadline = conf.get("DEFAULT_DEADLINE")
+    if isinstance(deadline, bool) or not isinstance(deadline, (int, float)) or deadline <= 0:
+        text = "MCP_SYNC['DEFAULT_DEADLINE'] must be a number of seconds above 0"
+        yield checks.Error(text, hint="A request must not wait for ever.", id="mcp_sync.E001")
+    keys = conf.get("ENCRYPTION_KEYS")
+    if not isinstance(keys, (list, tuple)) or not all(isinstance(key, str) and key for key in keys):
+        text = "MCP_SYNC['ENCRYPTION_KEYS'] must be a list of strings that are not empty"
+        yield checks.Error(text, id="mcp_sync.E001")
+    if str(store).endswith("MemoryStore") and not settings.DEBUG:
+        text = "MemoryStore keeps the grants of users in one process: others do not know them"
+        yield checks.Warning(text, id="mcp_sync.W002")
+    if str(store).endswith("FileStore"):
+        text = "FileStore is for one user of one machine, not for those of a web application"
+        yield checks.Warning(text, id="mcp_sync.W003")
+
+
+def _check_users() -> Iterator[checks.CheckMessage]:
+    from .servers import path_of
+
+    for name in ("django.contrib.auth", "django.contrib.sessions"):
+        if not apps.is_installed(name):
+            text = f"a server has a grant for each user, and {name} is not installed"
+            yield checks.Error(text, id="mcp_sync.E004")
+    if getattr(settings, "ROOT_URLCONF", None) and not path_of("connect", "x"):
+        text = "a server has a grant for each user, who have no page to connect on"
+        hint = 'Add path("mcp/", include("mcp_sync.contrib.django.urls")) to your urls.'
+        yield checks.Error(text, hint=hint, id="mcp_sync.E004")
+
+
+def check_deployment(**_: Any) -> list[checks.CheckMessage]:
+    """Check what matters in production."""
+    return list(_check_deployment())
+
+
+def _check_deployment() -> Iterator[checks.CheckMessage]:
+    if not conf.get("ENCRYPTION_KEYS"):
+        text = "tokens are encrypted with a key derived from SECRET_KEY: who has that can read them"
+        hint = "Set MCP_SYNC['ENCRYPTION_KEYS'], with SECRET_KEY as the last one until mcp_rotate has run."
+        yield checks.Warning(text, hint=hint, id="mcp_sync.W005")
+    try:
+        commands = [alias for alias, entry in conf.entries().items() if entry.config.kind == "stdio"]
+    except (MCPError, ImproperlyConfigured):
+        return
+    if commands:
+        names = ", ".join(commands)
+        text = f"each worker process starts a process of its own for: {names}"
+        yield checks.Warning(text, hint="Count them, or have them listen at a URL.", id="mcp_sync.W004")

@@ -1,0 +1,44 @@
+"""Decorators of views."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Callable
+
+from .middleware import answer_to
+from .servers import connection_required, mcp
+
+
+def mcp_login_required(*aliases: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Send users away who are not connected to these servers; the view is not run then.
+
+    Looks whether there is a grant, and asks nobody: what is refused later raises in the view as ever.
+
+    Args:
+        aliases: The servers.
+    """
+
+    def decorate(view: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(view)
+        def guarded(request: Any, *args: Any, **kwargs: Any) -> Any:
+            for alias in aliases:
+                if not is_connected(alias, request.user):
+                    return answer_to(request, connection_required(alias))
+            return view(request, *args, **kwargs)
+
+        return guarded
+
+    return decorate
+
+
+def is_connected(alias: str, user: Any) -> bool:
+    """Whether a user has a grant for a server, or needs none. Asks nobody.
+
+    Raises:
+        AuthError: The token store cannot be read.
+    """
+    server = mcp[alias]
+    if server.needs_user and not getattr(user, "is_authenticated", False):
+        return False
+    oauth = server.oauth_for(user)
+    return oauth is None or oauth.status(server.url).state != "needs_login"

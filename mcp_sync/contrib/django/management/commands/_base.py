@@ -1,0 +1,47 @@
+"""What the commands have in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.core.management.base import BaseCommand, CommandError
+
+from mcp_sync.contrib.django.servers import Server, mcp
+from mcp_sync.errors import MCPError
+
+
+class ServerCommand(BaseCommand):
+    """A command about one server, for one user if ``--user`` says so."""
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Run it; an error of a server is one line."""
+        try:
+            self.run(**options)
+        except MCPError as error:
+            raise CommandError(f"{type(error).__name__}: {error}") from error
+        finally:
+            # A command ends here, and so does what it started.
+            mcp.reset()
+
+    def run(self, **options: Any) -> None:
+        """Do what the command is for."""
+        raise NotImplementedError
+
+    def add_user(self, parser: Any) -> None:
+        """Add the option for a user."""
+        parser.add_argument("--user", help="the user name of a user whose grant is used")
+
+    def view(self, server: Server, name: Any) -> Any:
+        """Return the client to use."""
+        if name is None and server.needs_user:
+            raise CommandError(f"each user has a grant for {server.alias}: give --user")
+        return server if name is None else server.for_user(self.user(name))
+
+    def user(self, name: str) -> Any:
+        """Return a user by name."""
+        model = get_user_model()
+        found = model._default_manager.filter(**{model.USERNAME_FIELD: name}).first()
+        if found is None:
+            raise CommandError(f"there is no user {name!r}")
+        return found

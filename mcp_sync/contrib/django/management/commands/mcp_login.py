@@ -1,0 +1,43 @@
+"""``manage.py mcp_login SERVER --user NAME``: a login without the browser of this machine.
+
+Whoever logs in opens the address that is shown, and pastes the one at which the browser ends.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from mcp_sync.contrib.django import conf
+from mcp_sync.contrib.django.servers import mcp, path_of
+
+from ._base import ServerCommand
+
+
+class Command(ServerCommand):
+    """See the module."""
+
+    help = "Connect a user to a server: shows an address, and takes the one at which the browser ends."
+
+    def add_arguments(self, parser: Any) -> None:
+        """Add the arguments."""
+        parser.add_argument("server", help="the alias of a server")
+        self.add_user(parser)
+
+    def run(self, **options: Any) -> None:
+        """Do it."""
+        server = mcp[options["server"]]
+        if options["user"] is None and server.needs_user:
+            raise CommandError(f"each user has a grant for {server.alias}: give --user")
+        oauth = server.oauth_for(None if options["user"] is None else self.user(options["user"]))
+        if oauth is None:
+            raise CommandError(f"nobody logs in at {server.alias}")
+        # A port at which nothing listens: what counts is the address that the browser shows then.
+        base, path = conf.get("BASE_URL"), path_of("callback", server.alias)
+        uri = base.rstrip("/") + path if base and path else "http://127.0.0.1:1/callback"
+        flow = oauth.begin(server.url, uri)
+        self.stdout.write(f"Open this address, and log in:\n{flow.url}\n")
+        self.stdout.write("The browser may show an error then. Paste the address that it shows:")
+        oauth.finish(input().strip())
+        self.stdout.write(f"connected to {server.alias}")

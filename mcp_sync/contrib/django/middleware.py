@@ -1,0 +1,152 @@
+"""What becomes of errors that leave a view: the way to the page where the user can do something about it.
+
+``"mcp_sync.contrib.django.middleware.McpSyncMiddleware"`` belongs below those of sessions and of users.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Optional
+from urllib.parse import urlencode
+
+from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from django.http import HttpResponse, HttpResponseRedirect, JsonResponse
+
+from ..._envelope import server_key
+from ...errors import AuthorizationRequired, CallTimeout, InputRequired, InsufficientScope, MCPError
+from . import pending, servers, signals
+from .servers import ConnectionRequired, path_of
+
+SCOPES = "mcp_sync_scopes"  # in the session: what a server asked for beyond what was granted
+
+
+_CLOSE_SECONDS = 1.0  # what the end of the sessions of a request may take
+
+
+class McpSyncMiddleware:
+    """Answers `AuthorizationRequired` and `InputRequired`, and keeps one view of a server for a request.
+
+    - A user who has to connect is redirected to the page for that; JSON and HTMX get 401 with a link.
+    - A call that waits for input is kept, and the user redirected to its form; JSON gets 409 with a link.
+
+    Other errors go on to Django.
+    """
+
+    sync_capable = True
+    async_capable = True
+
+    def __init__(self, get_response: Callable[[Any], Any]) -> None:
+        self.get_response = get_response
+        self._is_async = iscoroutinefunction(get_response)
+        if self._is_async:
+            markcoroutinefunction(self)
+
+    def __call__(self, request: Any) -> Any:
+        """Answer a request."""
+        if self._is_async:
+            return self._later(request)
+        made: dict[tuple[str, str], Any] = {}
+        token = servers.views.set(made)
+        try:
+            response = self.get_response(request)
+        finally:
+            servers.views.reset(token)
+        _close(made, response)
+        return response
+
+    async def _later(self, request: Any) -> Any:
+        # Each context of an async view has its own views: they go away with it.
+        token = servers.views.set({})
+        try:
+            return await self.get_response(request)
+        finally:
+            servers.views.reset(token)
+
+    def process_exception(self, request: Any, error: Exception) -> Optional[HttpResponse]:
+        """Answer an error that left a view."""
+        return answer_to(request, error)
+
+
+def _close(made: dict[tuple[str, str], Any], response: Any) -> None:
+    if getattr(response, "streaming", False):
+        return  # They are in use until its end.
+    for view in made.values():
+        connection = view._engine._connection
+        # The server keeps something for a session of an older revision.
+        if connection is not None and getattr(connection.channel, "session_id", None) is not None:
+            view.close(_CLOSE_SECONDS)
+
+
+def answer_to(request: Any, error: BaseException) -> Optional[HttpResponse]:
+    """Return what to answer where a user can do something about an error, ``None`` where nobody can."""
+    if isinstance(error, InputRequired):
+        return _ask(request, error)
+    if not isinstance(error, (AuthorizationRequired, InsufficientScope)):
+        return None
+    needed = error if isinstance(error, ConnectionRequired) else error.__cause__
+    if not isinstance(needed, ConnectionRequired) or not needed.url:
+        return None
+    user = getattr(request, "user", None)
+    signals.send(signals.authorization_required, McpSyncMiddleware, alias=needed.alias, user=user)
+    if needed.scopes and hasattr(request, "session"):
+        request.session[SCOPES] = {**request.session.get(SCOPES, {}), needed.alias: list(needed.scopes)}
+    url = f"{needed.url}?{urlencode({'next': _place(request)})}"
+    return send_to(request, url, 401, "authorization_required", needed.alias)
+
+
+def _ask(request: Any, waiting: InputRequired) -> Optional[HttpResponse]:
+    alias = _alias_of(waiting)
+    if alias is None or not path_of("input", "00000000-0000-0000-0000-000000000000"):
+        return None
+    row = pending.keep(waiting, alias, getattr(request, "user", None), _place(request))
+    return send_to(request, path_of("input", row.pk), 409, "input_required", alias)
+
+
+def _alias_of(waiting: InputRequired) -> Optional[str]:
+    """Return the server whose call waits: one of those that the views of this request are for."""
+    aliases = [alias for alias, _ in servers.views.get() or {}]
+    if len(set(aliases)) <= 1:
+        return aliases[0] if aliases else None
+    return next((alias for alias in aliases if _fits(waiting, alias)), None)
+
+
+def _fits(waiting: InputRequired, alias: str) -> bool:
+    identity = servers.mcp[alias].client._engine.plan.target.identity()
+    return bool(waiting._envelope["server"].get("key") == server_key(identity))
+
+
+def send_to(request: Any, url: str, status: int, code: str, alias: str) -> HttpResponse:
+    """Send a user to a page of this application; a program gets its address."""
+    if request.headers.get("HX-Request") == "true":
+        return HttpResponse(status=status, headers={"HX-Redirect": url})
+    if wants_json(request):
+        body = {"error": code, "server": alias, "url": request.build_absolute_uri(url)}
+        return JsonResponse(body, status=status)
+    return HttpResponseRedirect(url)
+
+
+def wants_json(request: Any) -> bool:
+    """Whether a request is that of a program."""
+    if request.headers.get("X-Requested-With") == "XMLHttpRequest":
+        return True
+    accept = request.headers.get("Accept", "")
+    return "text/html" not in accept and "json" in accept
+
+
+def _place(request: Any) -> str:
+    """Return where the user goes on later: what was asked for, or the page that it was sent from."""
+    if request.method in ("GET", "HEAD"):
+        return str(request.get_full_path())
+    return "/"
+
+
+def status_of(error: BaseException) -> int:
+    """Return the HTTP status for an error of a server, for views of your own."""
+    if isinstance(error, (AuthorizationRequired, InsufficientScope)):
+        return 401
+    if isinstance(error, InputRequired):
+        return 409
+    if isinstance(error, CallTimeout):
+        return 504
+    if getattr(error, "status", None) == 429:
+        return 503
+    return 502 if isinstance(error, MCPError) else 500

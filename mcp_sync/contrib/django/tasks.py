@@ -1,0 +1,77 @@
+"""Tasks that take long: kept in a row that any worker can look at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, Optional
+
+from django.utils import timezone
+
+from . import crypto, signals
+from .models import TaskRecord
+from .servers import mcp, principal_of
+
+FINAL = ("completed", "failed", "cancelled")
+
+
+def start(alias: str, user: Any, tool: str, arguments: Optional[Mapping[str, Any]] = None) -> TaskRecord:
+    """Start a task, and keep it.
+
+    Args:
+        alias: The server.
+        user: Whose task it is.
+        tool: Which tool it calls.
+        arguments: With which arguments.
+    """
+    handle = mcp[alias].for_user(user).start_task(tool, arguments)
+    row = TaskRecord(
+        alias=alias,
+        user=user if getattr(user, "is_authenticated", False) else None,
+        principal=principal_of(user),
+        task_id=handle.id or f"answered-{timezone.now().timestamp()}",
+        tool=tool,
+    )
+    row.handle = crypto.seal(handle.to_json(), _about(row))
+    _look(row, handle)
+    return row
+
+
+def refresh(row: TaskRecord, user: Any) -> TaskRecord:
+    """Ask the server how a task is getting on, and keep the answer. Once it has ended, nobody is asked.
+
+    Raises:
+        MCPError: As from any call; `TaskGone` if the server has forgotten it.
+    """
+    if row.status not in FINAL:
+        _look(row, handle_of(row, user))
+    return row
+
+
+def handle_of(row: TaskRecord, user: Any) -> Any:
+    """Return the handle of a task, to cancel it for instance."""
+    return mcp[row.alias].for_user(user).task(crypto.unseal(row.handle, _about(row)))
+
+
+def of_user(user: Any) -> Any:
+    """Return the tasks of a user, the newest first."""
+    return TaskRecord.objects.filter(principal=principal_of(user)).order_by("-created")
+
+
+def _look(row: TaskRecord, handle: Any) -> None:
+    state = handle.status()
+    row.status = str(state.status)
+    row.message = str(getattr(state, "status_message", "") or "")
+    interval, ttl = getattr(state, "poll_interval", None), getattr(state, "ttl", None)
+    row.poll_interval = interval / 1000 if interval else 1.0
+    row.expires = row.created + timedelta(milliseconds=ttl) if ttl else None
+    row.updated = timezone.now()
+    if row.status == "completed":
+        row.result = crypto.seal(handle.result().to_wire(), _about(row))
+    row.save()
+    if row.status in FINAL:
+        signals.send(signals.task_finished, TaskRecord, task=row)
+
+
+def _about(row: TaskRecord) -> str:
+    return f"task {row.alias} {row.task_id}"

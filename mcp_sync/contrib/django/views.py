@@ -1,0 +1,234 @@
+"""The pages on which users connect to servers, and disconnect.
+
+Each step is a method of a class: override what your site does otherwise, and name your class in urls of your
+own. Templates are in ``mcp_sync/``; a template ``mcp_sync/base.html`` of yours replaces the frame.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Optional
+
+from django.conf import settings
+from django.contrib.auth.views import redirect_to_login
+from django.db import DatabaseError
+from django.http import Http404, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.shortcuts import render
+from django.utils.decorators import method_decorator
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views import View
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_variables
+
+from ...auth._records import Key
+from ...config import ConfigError
+from ...errors import AccessDenied, AuthError, CallTimeout, MCPError, UsageError
+from . import conf
+from .middleware import SCOPES
+from .models import PendingFlow
+from .servers import Server, mcp, path_of, principal_of
+from .stores import ModelTokenStore, digest
+
+logger = logging.getLogger("mcp_sync.django")
+
+NEXT = "mcp_sync_next"  # in the session: where users go on, by the server
+_MOST_PLACES = 20
+
+
+@method_decorator(never_cache, name="dispatch")
+class ServerView(View):
+    """What the pages have in common.
+
+    Attributes:
+        server: The server of the URL.
+    """
+
+    server: Server
+
+    def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+        """Find the server, and see that the user may deal with it."""
+        try:
+            self.server = mcp[kwargs["alias"]]
+        except ConfigError as error:
+            raise Http404("There is no such server.") from error
+        if self.server.oauth_for(request.user) is None:
+            raise Http404("Nobody has to connect to this server.")
+        if not request.user.is_authenticated:
+            return redirect_to_login(request.get_full_path())
+        if not self.may_connect(request):
+            return self.problem("You may not connect this site to the server for everybody.", 403)
+        try:
+            response = super().dispatch(request, *args, **kwargs)
+        except DatabaseError:
+            logger.exception("The database of the token store failed")
+            response = self.problem("The database cannot be reached just now. Please try again later.", 503)
+        response.headers.setdefault("Referrer-Policy", "no-referrer")
+        return response
+
+    def may_connect(self, request: Any) -> bool:
+        """Whether this user may connect: everybody for themselves, for all only who may add grants."""
+        return self.server.needs_user or bool(request.user.has_perm("mcp_sync.add_grant"))
+
+    def redirect_uri(self) -> str:
+        """Return the URL of the callback: below ``BASE_URL``, or at the host of this request."""
+        path = path_of("callback", self.server.alias)
+        base = conf.get("BASE_URL")
+        return str(base).rstrip("/") + path if base else str(self.request.build_absolute_uri(path))
+
+    def checked_next(self, place: Optional[str]) -> str:
+        """Return a place on this site to go on at; ``LOGIN_REDIRECT_URL`` for any other."""
+        hosts, secure = {self.request.get_host()}, self.request.is_secure()
+        if place and url_has_allowed_host_and_scheme(place, allowed_hosts=hosts, require_https=secure):
+            return place
+        from django.shortcuts import resolve_url
+
+        return str(resolve_url(settings.LOGIN_REDIRECT_URL))
+
+    def page(self, template: str, status: int = 200, **context: Any) -> HttpResponse:
+        """Return a page."""
+        context = {"alias": self.server.alias, "server_url": self.server.url, **context}
+        return render(self.request, f"mcp_sync/{template}.html", context, status=status)
+
+    def problem(self, text: str, status: int, **context: Any) -> HttpResponse:
+        """Return a page that says what is wrong, and what to do about it."""
+        return self.page("problem", status, problem=text, **context)
+
+    def failed(self, error: MCPError) -> HttpResponse:
+        """Return the page for an error of an authorization server, of the token store, or on the way."""
+        cause = error.__cause__
+        logger.warning("Connecting to %s failed: %s", self.server.alias, error)
+        if isinstance(cause, DatabaseError):
+            return self.problem("The database cannot be reached just now. Please try again later.", 503)
+        if isinstance(error, CallTimeout):
+            return self.problem("The server did not answer in time. Please try again later.", 504)
+        return self.problem(f"The connection did not come about: {error}", 502, again=True)
+
+
+class ConnectView(ServerView):
+    """Asks the user (GET), and sends them to the authorization server (POST)."""
+
+    def get(self, request: Any, alias: str) -> HttpResponse:
+        """Show a button."""
+        place = self.checked_next(request.GET.get("next"))
+        return self.page("connect", next=place, scopes=request.session.get(SCOPES, {}).get(alias, []))
+
+    def post(self, request: Any, alias: str) -> HttpResponse:
+        """Begin: discovery, registration, PKCE. Another worker may finish it."""
+        oauth = self.server.oauth_for(request.user)
+        assert oauth is not None
+        scopes = request.session.get(SCOPES, {}).get(alias)
+        try:
+            flow = oauth.begin(self.server.url, self.redirect_uri(), scopes or None)
+        except UsageError as error:
+            logger.error("Nobody can connect to %s here: %s", alias, error)
+            return self.problem("This site is not set up for that: see its log.", 500)
+        except (AuthError, CallTimeout) as error:
+            return self.failed(error)
+        places = {**request.session.get(NEXT, {}), alias: self.checked_next(request.POST.get("next"))}
+        request.session[NEXT] = dict(list(places.items())[-_MOST_PLACES:])
+        return HttpResponseRedirect(flow.url)
+
+
+class CallbackView(ServerView):
+    """Where the authorization server sends users back to.
+
+    The grant is that of the user who began. Whoever else opens the URL gets an error, and uses up nothing.
+    """
+
+    @method_decorator(sensitive_variables())
+    def get(self, request: Any, alias: str) -> HttpResponse:
+        """Finish the login."""
+        wrong = self.known_problem(request, alias)
+        if wrong is not None:
+            return wrong
+        oauth = self.server.oauth_for(request.user)
+        assert oauth is not None
+        try:
+            oauth.finish(dict(request.GET.lists()))
+        except AccessDenied:
+            return self.problem("Access was not granted, so nothing has changed.", 403, again=True)
+        except (AuthError, CallTimeout) as error:
+            return self.refused(error)
+        self.forget_scopes(request, alias)
+        place = request.session.get(NEXT, {}).get(alias)
+        return HttpResponseRedirect(self.checked_next(place))
+
+    def known_problem(self, request: Any, alias: str) -> Optional[HttpResponse]:
+        """Return the page for an answer that belongs to no login of this user, if that can be told."""
+        state = request.GET.get("state", "")
+        if not state:
+            return self.problem("This is no answer of an authorization server.", 400, again=True)
+        if not isinstance(token_store_of(alias), ModelTokenStore):
+            return None
+        key = digest(alias, Key("pending", resource=state))
+        row = PendingFlow.objects.using(conf.get("DATABASE")).filter(key=key).first()
+        if row is None:
+            return self.problem("This answer belongs to no login that has begun here.", 400, again=True)
+        if row.principal != self.principal():
+            return self.problem("This answer belongs to the login of somebody else.", 403, again=True)
+        if row.used:
+            return self.problem("This answer was used already.", 409, again=True)
+        return None
+
+    def principal(self) -> str:
+        """Return whose grant it will be."""
+        oauth = self.server.oauth_for(self.request.user)
+        return oauth.principal if oauth is not None else principal_of(self.request.user)
+
+    def refused(self, error: MCPError) -> HttpResponse:
+        """Return the page for an answer that did not count."""
+        if isinstance(error, CallTimeout) or getattr(error, "transient", False) or error.__cause__:
+            return self.failed(error)
+        logger.warning("An answer for %s was refused: %s", self.server.alias, error)
+        return self.problem(f"This answer does not count: {error}", 400, again=True)
+
+    def forget_scopes(self, request: Any, alias: str) -> None:
+        """Ask for no more the next time than is needed then."""
+        scopes = request.session.get(SCOPES, {})
+        if alias in scopes:
+            request.session[SCOPES] = {name: each for name, each in scopes.items() if name != alias}
+
+
+def token_store_of(alias: str) -> Any:
+    """Return the token store of a server."""
+    oauth = mcp[alias].oauth_for(None)
+    return oauth.vault.store._store if oauth is not None else None
+
+
+class DisconnectView(ServerView):
+    """Has the tokens of the user revoked (RFC 7009), and forgets them."""
+
+    http_method_names = ["post", "options"]
+
+    def post(self, request: Any, alias: str) -> HttpResponse:
+        """Do it."""
+        oauth = self.server.oauth_for(request.user)
+        assert oauth is not None
+        try:
+            oauth.logout(self.server.url)
+        except AuthError as error:
+            return self.failed(error)
+        return HttpResponseRedirect(self.checked_next(request.POST.get("next")))
+
+
+class ClientMetadataView(View):
+    """The document whose URL is the name of this application: see "Client ID Metadata Documents" in the
+    authorization pages of the specification. Offered with ``CLIENT_METADATA`` and ``BASE_URL``.
+    """
+
+    def get(self, request: Any) -> HttpResponse:
+        """Return it."""
+        base = str(conf.get("BASE_URL") or "").rstrip("/")
+        if not base or not conf.get("CLIENT_METADATA"):
+            raise Http404
+        uris = [base + path_of("callback", alias) for alias in mcp if mcp[alias].oauth_for(None) is not None]
+        body = {
+            "client_id": base + path_of("metadata"),
+            "client_name": conf.get("CLIENT_NAME"),
+            "client_uri": base,
+            "redirect_uris": uris,
+            "grant_types": ["authorization_code", "refresh_token"],
+            "response_types": ["code"],
+            "token_endpoint_auth_method": "none",
+        }
+        return JsonResponse(body, headers={"Cache-Control": "public, max-age=3600"})

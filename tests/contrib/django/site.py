@@ -1,0 +1,107 @@
+"""The Django project that the tests run: its settings and its pages."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpResponse, JsonResponse
+from django.urls import include, path
+
+FOLDER = Path(tempfile.mkdtemp(prefix="mcp-sync-django-"))
+FILE = str(FOLDER / "db.sqlite3")
+SQLITE = {"ENGINE": "django.db.backends.sqlite3", "NAME": FILE, "OPTIONS": {"timeout": 20}}
+
+
+def configure(database: dict[str, Any], servers: dict[str, Any] | None = None) -> None:
+    """Make the settings, and set Django up: once for a process."""
+    import django
+
+    if settings.configured:
+        return
+    settings.configure(
+        SECRET_KEY="a secret of the tests",
+        SECRET_KEY_FALLBACKS=[],
+        DEBUG=False,
+        ALLOWED_HOSTS=["testserver", "localhost"],
+        ROOT_URLCONF="tests.contrib.django.site",
+        DATABASES={"default": database},
+        USE_TZ=True,
+        LOGIN_REDIRECT_URL="/",
+        LOGIN_URL="/login/",
+        DEFAULT_AUTO_FIELD="django.db.models.BigAutoField",
+        INSTALLED_APPS=[
+            "django.contrib.admin",
+            "django.contrib.auth",
+            "django.contrib.contenttypes",
+            "django.contrib.sessions",
+            "django.contrib.messages",
+            "mcp_sync.contrib.django",
+        ],
+        MIDDLEWARE=[
+            "django.contrib.sessions.middleware.SessionMiddleware",
+            "django.middleware.csrf.CsrfViewMiddleware",
+            "django.contrib.auth.middleware.AuthenticationMiddleware",
+            "django.contrib.messages.middleware.MessageMiddleware",
+            "mcp_sync.contrib.django.middleware.McpSyncMiddleware",
+        ],
+        TEMPLATES=[
+            {
+                "BACKEND": "django.template.backends.django.DjangoTemplates",
+                "APP_DIRS": True,
+                "OPTIONS": {
+                    "context_processors": [
+                        "django.template.context_processors.request",
+                        "django.contrib.auth.context_processors.auth",
+                        "django.contrib.messages.context_processors.messages",
+                    ]
+                },
+            }
+        ],
+        PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"],
+        MCP_SYNC={"SERVERS": servers or {}},
+    )
+    django.setup()
+
+
+def whoami(request: Any) -> HttpResponse:
+    """Ask the protected server who asks."""
+    from mcp_sync.contrib.django import mcp
+
+    return HttpResponse(mcp["guarded"].for_user(request.user).call_tool("whoami").text)
+
+
+def greet(request: Any) -> HttpResponse:
+    """Call a tool that asks for a name first."""
+    from mcp_sync.contrib.django import answered, mcp
+
+    result = answered(request) or mcp["desk"].for_user(request.user).call_tool("greet", on_input="raise")
+    return HttpResponse(result.text)
+
+
+def connected_only(request: Any) -> JsonResponse:
+    """A page for those who are connected."""
+    from mcp_sync.contrib.django import mcp_login_required
+
+    return mcp_login_required("guarded")(lambda request: JsonResponse({"ok": True}))(request)
+
+
+def _admin() -> Any:
+    from django.contrib import admin
+
+    return admin.site.urls
+
+
+def __getattr__(name: str) -> Any:
+    if name != "urlpatterns":
+        raise AttributeError(name)
+    # Only once Django is set up.
+    return [
+        path("mcp/", include("mcp_sync.contrib.django.urls")),
+        path("whoami/", whoami),
+        path("greet/", greet),
+        path("connected/", connected_only),
+        path("admin/", _admin()),
+    ]
