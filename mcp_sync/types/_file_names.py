@@ -42,11 +42,13 @@ _TYPES = mimetypes.MimeTypes()
 
 
 def name_of_uri(uri: str) -> str:
-    """Return the last part of a URI's path, without its escapes; empty if there is none."""
+    """Return the last part of a URI's path, or its host, without escapes; empty if there is neither."""
     try:
-        return unquote(urlsplit(uri).path).replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
+        parts = urlsplit(uri)
     except ValueError:
         return ""
+    path = unquote(parts.path).replace("\\", "/").rstrip("/")
+    return path.rsplit("/", 1)[-1] or unquote(parts.netloc)
 
 
 def file_name(wish: str, mime_type: Optional[str], is_text: bool) -> str:

@@ -81,6 +81,8 @@ def test_everything_but_text_is_saved_and_nothing_else_is_there(tmp_path):
         ("a://x/what", "never/heard", "what.bin"),
         ("nothing", "image/png", "nothing.png"),
         ("a://", "image/png", "resource-1.png"),
+        ("demo://readme", "text/markdown", "readme.md"),
+        ("demo://..%2f..", "image/png", "_.png"),
         ("a://[broken", "image/png", "resource-1.png"),
         ("a://x/ .. ", "image/png", "_.png"),
     ],
