@@ -91,7 +91,8 @@ def _openai_chat(found: Any) -> Iterator[ToolCall]:
 
 def _gemini(found: Any) -> Iterator[ToolCall]:
     for part in _items(found, "candidates", "content", "parts"):
-        call = part.get("functionCall") or part.get("function_call")
+        # The library also has the bare calls.
+        call = part.get("functionCall") or part.get("function_call") or ("args" in part and part)
         if isinstance(call, Mapping):
             yield _call(call.get("id"), call.get("name"), call.get("args"))
 

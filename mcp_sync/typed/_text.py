@@ -18,7 +18,9 @@ def docstring(text: str, indent: str) -> str:
         text: Any text.
         indent: What stands before each line.
     """
-    lines = [line.rstrip() for line in text.strip().split("\n")]
+    # Python 3.13 cannot compile a docstring with half a character in it.
+    whole = text.encode("utf-8", "replace").decode("utf-8")
+    lines = [line.rstrip() for line in whole.strip().split("\n")]
     escaped = "".join(map(_escaped, textwrap.dedent("\n".join(lines)).strip()))
     if not escaped:
         return ""

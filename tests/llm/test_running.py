@@ -70,6 +70,12 @@ def test_calls_are_read_from_a_response_in_full_or_in_part(vendor):
     assert tool_calls([], vendor) == []
 
 
+def test_the_bare_calls_of_gemini_are_read_too():
+    assert tool_calls([{"id": None, "name": "add", "args": {"a": 1}}], "gemini") == [
+        ToolCall("", "add", {"a": 1})
+    ]
+
+
 @pytest.mark.parametrize("vendor", VENDORS)
 @pytest.mark.parametrize("parallel", [1, 3])
 def test_calls_are_run_and_one_that_fails_harms_no_other(client, vendor, parallel):
