@@ -1,25 +1,36 @@
-"""Servers for tests: `FakeServer` answers as any revision of the protocol does, in the same process."""
+"""For tests of what uses MCP: fake servers, recorded ones, and WSGI applications in the same process.
+
+`FakeServer` answers as any revision of the protocol does; `Cassette` records a real server and replays it;
+`WSGITarget` calls an application; `FakeAuthorizationServer` gives tokens; `NotificationCollector` keeps what
+a server sends unasked. With pytest there are fixtures for them (`mcp_sync.testing.pytest_plugin`).
+
+Names load when they are used: a demo server needs no recorder, and a test run perhaps none of it.
+"""
 
 from __future__ import annotations
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from ._catalog import FakePrompt, FakeResource, FakeTool
-from ._context import ClientError, ToolContext
-from ._faults import Fault, FaultPlan
-from ._rpc import RpcError
-from ._server import FakeServer
-from ._skills import FakeSkill
-from ._subscriptions import Listening
-from ._tasks import FakeTask
-
 if TYPE_CHECKING:
     from ..transports._wsgi import WSGITarget
     from ._authorization import FakeAuthorizationServer
+    from ._cassette import Cassette
+    from ._catalog import FakePrompt, FakeResource, FakeTool
+    from ._collector import NotificationCollector
+    from ._context import ClientError, ToolContext
+    from ._faults import Fault, FaultPlan
     from ._http import HTTPEndpoint, HTTPReply, HTTPRequest
+    from ._recorder import Recorder
+    from ._replay import Replay, UnmatchedRequest
+    from ._rpc import RpcError
+    from ._server import FakeServer
+    from ._skills import FakeSkill
+    from ._subscriptions import Listening
+    from ._tasks import FakeTask
 
 __all__ = [
+    "Cassette",
     "ClientError",
     "FakeAuthorizationServer",
     "FakePrompt",
@@ -34,32 +45,51 @@ __all__ = [
     "HTTPReply",
     "HTTPRequest",
     "Listening",
+    "NotificationCollector",
+    "Recorder",
+    "Replay",
     "RpcError",
     "ToolContext",
+    "UnmatchedRequest",
     "WSGITarget",
 ]
 
-# What needs more than the demo server, whose start the HTTP server of the standard library alone would make a
-# third longer.
-_LAZY = {
+_HOMES = {
+    "Cassette": "._cassette",
+    "ClientError": "._context",
     "FakeAuthorizationServer": "._authorization",
+    "FakePrompt": "._catalog",
+    "FakeResource": "._catalog",
+    "FakeServer": "._server",
+    "FakeSkill": "._skills",
+    "FakeTask": "._tasks",
+    "FakeTool": "._catalog",
+    "Fault": "._faults",
+    "FaultPlan": "._faults",
     "HTTPEndpoint": "._http",
     "HTTPReply": "._http",
     "HTTPRequest": "._http",
+    "Listening": "._subscriptions",
+    "NotificationCollector": "._collector",
+    "Recorder": "._recorder",
+    "Replay": "._replay",
+    "RpcError": "._rpc",
+    "ToolContext": "._context",
+    "UnmatchedRequest": "._replay",
     "WSGITarget": "..transports._wsgi",
 }
 
 
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
-
-
 def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from .._concurrency.fork import hold_off
 
     with hold_off():
-        value = getattr(importlib.import_module(_LAZY[name], __name__), name)
+        value = getattr(importlib.import_module(_HOMES[name], __name__), name)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -123,7 +123,7 @@ class FakeAuthorizationServer:
             self._grants.codes.clear()
 
     def user_of(self, headers: Mapping[str, str]) -> Optional[str]:
-        """Return whose token a request carries, a user's or a client's own; a ``principal`` of `FakeServer`."""
+        """Return whose token a request carries, also that of a client: ``principal`` of a `FakeServer`."""
         token = self._token(headers)
         return None if token is None else token.user or token.client_id
 
