@@ -1,0 +1,97 @@
+"""Encryption of what an application keeps, with keys that can be replaced."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Optional, Union
+
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+
+from .._concurrency.deadline import Deadline
+from ..auth import Key, Store, Stored
+
+Secret = Union[str, bytes]
+
+_SEALED = "sealed"
+
+
+class Sealer:
+    """Encrypts JSON values. The first of its secrets encrypts, all of them decrypt.
+
+    Args:
+        secrets: Those of the application, the newest first, of any length.
+        purpose: What keeps these keys apart from others that are made of the same secrets.
+    """
+
+    def __init__(self, secrets: Sequence[Secret], purpose: str) -> None:
+        known = [secret.encode() if isinstance(secret, str) else bytes(secret) for secret in secrets]
+        self._fernet = MultiFernet(
+            [Fernet(base64.urlsafe_b64encode(_derived(secret, purpose))) for secret in known]
+        )
+        self.envelope_key = _derived(known[0], f"{purpose} envelope")
+
+    def __repr__(self) -> str:
+        return "<Sealer>"
+
+    def seal(self, value: Any, about: str) -> str:
+        """Return a value encrypted, bound to what it is about: elsewhere it is worth nothing."""
+        return self._fernet.encrypt(json.dumps([about, value]).encode()).decode()
+
+    def unseal(self, text: Any, about: str) -> Optional[Any]:
+        """Return what `seal` was given, ``None`` if no key fits or it belongs elsewhere."""
+        if not isinstance(text, str):
+            return None
+        try:
+            found, value = json.loads(self._fernet.decrypt(text.encode()))
+        except (InvalidToken, ValueError):
+            return None
+        return value if found == about else None
+
+
+class SealedStore:
+    """A store whose values are encrypted.
+
+    Args:
+        store: Where they are kept.
+        sealer: What encrypts them.
+    """
+
+    def __init__(self, store: Store, sealer: Sealer) -> None:
+        self._store = store
+        self._sealer = sealer
+
+    def __repr__(self) -> str:
+        return f"SealedStore({self._store!r})"
+
+    def get(self, key: Key) -> Optional[Stored]:
+        """See `mcp_sync.auth.Store`."""
+        stored = self._store.get(key)
+        if stored is None:
+            return None
+        value = self._sealer.unseal(stored.value.get(_SEALED), _about(key))
+        # What no key can read counts as a record without anything in it, which may be replaced.
+        return Stored(value if isinstance(value, dict) else {}, stored.version)
+
+    def put(self, key: Key, value: Optional[Mapping[str, Any]], expected: Optional[str]) -> bool:
+        """See `mcp_sync.auth.Store`."""
+        sealed = None if value is None else {_SEALED: self._sealer.seal(dict(value), _about(key))}
+        return self._store.put(key, sealed, expected)
+
+    @contextmanager
+    def lock(self, key: Key, deadline: Deadline) -> Iterator[None]:
+        """See `mcp_sync.auth.Store`."""
+        with self._store.lock(key, deadline):
+            yield
+
+
+def _derived(secret: bytes, purpose: str) -> bytes:
+    return hmac.new(secret, f"mcp_sync {purpose}".encode(), hashlib.sha256).digest()
+
+
+def _about(key: Key) -> str:
+    return json.dumps(list(key))

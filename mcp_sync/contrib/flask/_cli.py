@@ -1,0 +1,115 @@
+"""The commands ``flask mcp list``, ``flask mcp call``, ``flask mcp check`` and ``flask mcp create-table``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any, Optional
+
+import click
+from flask import current_app
+from flask.cli import AppGroup
+
+from ...errors import MCPError
+from ._state import state_of
+
+
+def make_group() -> AppGroup:
+    """Return the commands."""
+    group = AppGroup("mcp", help="Look at MCP servers, and call them.")
+    group.command("list")(list_servers)
+    group.command("call")(call)
+    group.command("check")(check)
+    group.command("create-table")(create_table)
+    return group
+
+
+@click.argument("alias", required=False)
+def list_servers(alias: Optional[str]) -> None:
+    """List the servers, or the tools of one of them."""
+    try:
+        if alias is None:
+            for name, entry in state_of().entries.items():
+                click.echo(f"{name}{'  (users log in)' if entry.auth is not None else ''}")
+            return
+        for tool in _client(alias, None).tools():
+            text = " ".join((tool.description or "").split())
+            click.echo(f"{tool.name}  {text}".rstrip())
+    except MCPError as error:
+        raise click.ClickException(str(error)) from None
+
+
+@click.argument("alias")
+@click.argument("tool")
+@click.argument("arguments", nargs=-1)
+@click.option("--user", help="Whose grant to use: the key of the user.")
+@click.option("--timeout", type=float, help="Seconds that it may take.")
+def call(
+    alias: str, tool: str, arguments: tuple[str, ...], user: Optional[str], timeout: Optional[float]
+) -> None:
+    """Call a tool, with arguments as NAME=VALUE or NAME:=JSON."""
+    given: dict[str, Any] = dict(_argument(each) for each in arguments)
+    options = {} if timeout is None else {"timeout": timeout}
+    try:
+        result = _client(alias, user).call_tool(tool, given, **options)
+    except MCPError as error:
+        raise click.ClickException(str(error)) from None
+    shown = result.structured_content
+    click.echo(result.text if shown is None else json.dumps(shown, ensure_ascii=False))
+    if result.is_error:
+        sys.exit(1)
+
+
+def check() -> None:
+    """Check the configuration, without asking any server."""
+    state, faults = state_of(), 0
+    for warning in state.settings.unknown():
+        click.echo(f"warning: {warning}")
+    try:
+        entries = state.entries
+        _ = state.store
+    except MCPError as error:
+        raise click.ClickException(str(error)) from None
+    for alias, entry in entries.items():
+        for warning in entry.warnings:
+            click.echo(f"warning: {warning}")
+        try:
+            if hasattr(entry.server, "check"):
+                entry.server.check()
+            if entry.auth is not None:
+                entry.oauth_options()
+            click.echo(f"{alias}: ok")
+        except MCPError as error:
+            faults += 1
+            click.echo(f"{alias}: {error}")
+    if not state.settings.get("TOKEN_STORE") and state.mcp._load is None and not current_app.testing:
+        click.echo("warning: grants are kept in the memory of each process; set MCP_TOKEN_STORE")
+    sys.exit(1 if faults else 0)
+
+
+def create_table() -> None:
+    """Create the table of a SQLAlchemyTokenStore."""
+    store = state_of().settings.get("TOKEN_STORE")
+    if not hasattr(store, "create_table"):
+        raise click.ClickException("MCP_TOKEN_STORE is no SQLAlchemyTokenStore")
+    store.create_table()
+    click.echo("done")
+
+
+def _client(alias: str, user: Optional[str]) -> Any:
+    from ._server import Server
+
+    server = Server(state_of(), alias)
+    return server if user is None else server.for_user(user)
+
+
+def _argument(text: str) -> tuple[str, Any]:
+    name, mark, value = text.partition("=")
+    if not mark or not name.rstrip(":"):
+        raise click.UsageError(f"write arguments as NAME=VALUE or NAME:=JSON, not {text!r}")
+    if not name.endswith(":"):
+        return name, value
+    try:
+        return name[:-1], json.loads(value)
+    except ValueError:
+        raise click.UsageError(f"{name[:-1]}: this is no JSON: {value!r}") from None

@@ -1,0 +1,120 @@
+"""What escapes from views: a redirect, a form or a page with the right status."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Optional
+from urllib.parse import parse_qs, urlsplit
+
+from flask import Flask, redirect, request, url_for
+from werkzeug.routing import BuildError
+
+from ...errors import (
+    AccessDenied,
+    AuthError,
+    AuthorizationRequired,
+    CallTimeout,
+    HTTPStatusError,
+    InputRequired,
+    InsufficientScope,
+    ProtocolError,
+    RemoteError,
+    TokenRequestFailed,
+    TransportError,
+)
+from . import signals
+from ._pages import here, page, remember_next, wants_json
+from ._pending import keep
+from ._state import state_of
+
+_BUSY = (429, 503)
+_AGAIN = "Try again in a moment."
+
+
+def register(app: Flask) -> None:
+    """Have an application show errors of this library."""
+    for kind in (AuthorizationRequired, InsufficientScope):
+        app.register_error_handler(kind, log_in)
+    app.register_error_handler(InputRequired, ask)
+    app.register_error_handler(CallTimeout, too_slow)
+    app.register_error_handler(HTTPStatusError, http_status)
+    for other in (TransportError, ProtocolError, RemoteError):
+        app.register_error_handler(other, no_answer)
+    app.register_error_handler(AuthError, no_authorization)
+
+
+def log_in(error: AuthError) -> Any:
+    """Send the user to the authorization server; a program is told where that is."""
+    alias = getattr(error, "_mcp_server", "")
+    if not error.url:
+        status = 403 if isinstance(error, InsufficientScope) else 401
+        link = _connect_link(alias) if status == 401 else ""
+        text = f"{alias or 'The server'} needs your permission first."
+        what = "authorization_required"
+        return page(status, "Permission is needed", text, error=what, url=link, alias=alias)
+    remember_next(parse_qs(urlsplit(error.url).query).get("state", [""])[0], here())
+    if request.headers.get("HX-Request"):
+        return "", 401, {"HX-Redirect": error.url}
+    if wants_json():
+        return page(401, "", str(error), error="authorization_required", url=error.url)
+    return redirect(error.url, 303)
+
+
+def _connect_link(alias: str) -> str:
+    try:
+        return url_for("mcp_sync.connect", alias=alias, next=here()) if alias else ""
+    except BuildError:
+        return ""
+
+
+def ask(waiting: InputRequired) -> Any:
+    """Keep the call, and send the user to the form."""
+    state, alias = state_of(), getattr(waiting, "_mcp_server", "")
+    if not alias:
+        raise waiting
+    owner = state.principal()
+    back = here() if request.method == "GET" else ""
+    pending = keep(state, waiting, alias, owner, back)
+    signals.send(signals.input_required, server=alias, principal=owner, id=pending.id)
+    url = url_for("mcp_sync.answer", id=pending.id)
+    if request.headers.get("HX-Request"):
+        return "", 409, {"HX-Redirect": url}
+    if wants_json():
+        return page(409, "", f"{alias} asks something first", error="input_required", url=url, id=pending.id)
+    return redirect(url, 303)
+
+
+def too_slow(error: CallTimeout) -> Any:
+    """The server has not answered within the time of the request."""
+    return page(504, "The server is too slow", f"There was no answer in time. {_AGAIN}", error="timeout")
+
+
+def http_status(error: HTTPStatusError) -> Any:
+    """The server is busy, or answers with an error."""
+    if error.status not in _BUSY:
+        return no_answer(error)
+    return busy("The server is busy", error.retry_after)
+
+
+def busy(title: str, retry_after: Optional[float]) -> Any:
+    """Say that it is worth another try, and when."""
+    headers = {} if retry_after is None else {"Retry-After": str(max(1, math.ceil(retry_after)))}
+    return page(503, title, _AGAIN, error="busy", headers=headers)
+
+
+def no_answer(error: Exception) -> Any:
+    """The server cannot be reached, or does not do what it should."""
+    text = "The server behind this page did not answer as it should."
+    return page(502, "The server does not work", text, error="bad_gateway")
+
+
+def no_authorization(error: AuthError) -> Any:
+    """There is no grant, and why."""
+    if isinstance(error, AccessDenied):
+        return page(403, "Access was denied", "You, or the other side, said no.", error="access_denied")
+    if isinstance(error, TokenRequestFailed) and not error.transient:
+        return page(502, "The login failed", "The other side gave no permission.", error="login_failed")
+    if error.transient or (type(error) is AuthError and error.__cause__ is not None):
+        # The store cannot be used, or the authorization server is out of order.
+        return busy("The login does not work at present", 5.0)
+    return page(502, "The login failed", "The other side could not be understood.", error="login_failed")

@@ -1,0 +1,80 @@
+"""What the views have in common: pages, answers in JSON, and where to go back to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Optional
+from urllib.parse import urlsplit
+
+from flask import jsonify, make_response, render_template, request, session
+from werkzeug.exceptions import HTTPException
+
+_NEXT = "mcp_sync_next"
+_MOST_LOGINS = 5
+
+
+def wants_json() -> bool:
+    """Whether whoever asks is a program."""
+    if request.is_json or request.headers.get("X-Requested-With") == "XMLHttpRequest":
+        return True
+    best = request.accept_mimetypes.best_match(["text/html", "application/json"], "text/html")
+    return best == "application/json"
+
+
+def is_local(path: Optional[str]) -> bool:
+    """Whether a browser that follows it stays at this application."""
+    if not path or not path.startswith("/") or path.startswith(("//", "/\\")):
+        return False
+    return not any(ord(letter) < 0x21 or letter == "\\" for letter in path)
+
+
+def here() -> str:
+    """Return the page that the user is at: this one, or the one with the form that was posted."""
+    if request.method in ("GET", "HEAD"):
+        path = request.script_root + request.full_path.rstrip("?")
+        return path if is_local(path) else "/"
+    parts = urlsplit(request.referrer or "")
+    path = f"{parts.path}?{parts.query}" if parts.query else parts.path
+    return path if parts.netloc == request.host and is_local(path) else "/"
+
+
+def remember_next(state: str, path: str) -> None:
+    """Keep where the user of a login wants to go, in the session: a path, and no secret."""
+    kept = [each for each in session.get(_NEXT, []) if each[0] != state]
+    session[_NEXT] = [*kept, [state, path if is_local(path) else "/"]][-_MOST_LOGINS:]
+
+
+def take_next(state: str) -> str:
+    """Return where the user of a login wants to go."""
+    kept = dict(session.get(_NEXT, []))
+    path = kept.pop(state, "/")
+    session[_NEXT] = [list(each) for each in kept.items()]
+    return str(path) if is_local(path) else "/"
+
+
+def page(
+    status: int,
+    title: str,
+    text: str,
+    *,
+    error: str = "",
+    headers: Optional[Mapping[str, str]] = None,
+    **values: Any,
+) -> Any:
+    """Answer with a page, or with JSON to a program: ``error`` says there what kind of an error it is."""
+    if wants_json():
+        links = {name: values[name] for name in ("url", "id") if values.get(name)}
+        answer = jsonify(error=error, message=text, **links)
+    else:
+        answer = make_response(
+            render_template("mcp_sync/message.html", title=title, text=text, **{"back": "/", **values})
+        )
+    answer.status_code = status
+    answer.headers.update({"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", **(headers or {})})
+    return answer
+
+
+def http_error(error: HTTPException) -> Any:
+    """Show an error of the views."""
+    name = (error.name or "error").lower().replace(" ", "_")
+    return page(error.code or 500, error.name, error.description or "", error=name)

@@ -1,0 +1,153 @@
+"""The token store on SQLAlchemy, for all processes and machines that share a database."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Callable, Optional, Union
+
+import sqlalchemy as sa
+
+from ..._concurrency.deadline import Deadline
+from ...auth import Key, Stored
+from ...auth._locks import FolderLocks, ThreadLocks, _still_waiting
+from ...auth._store import new_version
+from ...errors import UsageError
+from ._stores import key_digest
+
+_FIRST_LOOK, _LAST_LOOK = 0.005, 0.1
+
+
+class SQLAlchemyTokenStore:
+    """Keeps grants in a table of your database. `MCP` encrypts them.
+
+    Each look and each change has a connection and a transaction of its own, so what was written stays when
+    the session of the request is rolled back: a refresh token counts once. A change replaces one version and
+    no other. The lock is an advisory one on PostgreSQL and MySQL, a locked file beside the database on
+    SQLite; on other databases it holds for the threads of a process.
+
+    Args:
+        bind: An engine, a session factory that is bound to one, or a function that returns an engine, as
+            ``lambda: db.engine`` with Flask-SQLAlchemy.
+        metadata: That of your tables, if migrations shall find this one.
+        table: The name of the table.
+    """
+
+    def __init__(
+        self,
+        bind: Union[sa.Engine, Callable[[], Any], Any],
+        *,
+        metadata: Optional[sa.MetaData] = None,
+        table: str = "mcp_sync_records",
+    ) -> None:
+        if not isinstance(bind, sa.Engine) and not callable(bind):
+            raise UsageError("SQLAlchemyTokenStore needs an engine, or a function that returns one")
+        self._bind = bind
+        self._threads = ThreadLocks()
+        self.table = sa.Table(
+            table,
+            sa.MetaData() if metadata is None else metadata,
+            sa.Column("key", sa.String(64), primary_key=True),
+            sa.Column("kind", sa.String(20), nullable=False),
+            sa.Column("principal", sa.String(255), nullable=False),
+            sa.Column("version", sa.String(32), nullable=False),
+            sa.Column("value", sa.JSON, nullable=False),
+            sa.Column("updated", sa.Float, nullable=False, index=True),
+        )
+
+    def __repr__(self) -> str:
+        return f"SQLAlchemyTokenStore({self.table.name!r})"
+
+    @property
+    def engine(self) -> sa.Engine:
+        """The engine."""
+        if isinstance(self._bind, sa.Engine):
+            return self._bind
+        found = self._bind()
+        if isinstance(found, sa.Engine):
+            return found
+        try:
+            engine = found.get_bind()
+        finally:
+            found.close()
+        return engine if isinstance(engine, sa.Engine) else engine.engine
+
+    def create_table(self) -> None:
+        """Create the table, unless it is there."""
+        self.table.create(self.engine, checkfirst=True)
+
+    def get(self, key: Key) -> Optional[Stored]:
+        """See `mcp_sync.auth.Store`."""
+        columns = self.table.c
+        query = sa.select(columns.value, columns.version).where(columns.key == key_digest(key))
+        with self.engine.connect() as connection:
+            row = connection.execute(query).first()
+        return None if row is None else Stored(dict(row.value), row.version)
+
+    def put(self, key: Key, value: Optional[Mapping[str, Any]], expected: Optional[str]) -> bool:
+        """See `mcp_sync.auth.Store`."""
+        name, columns = key_digest(key), self.table.c
+        held = sa.and_(columns.key == name, columns.version == expected)
+        with self.engine.begin() as connection:
+            if value is None:
+                if expected is None:
+                    query = sa.select(columns.version).where(columns.key == name)
+                    return connection.execute(query).first() is None
+                return connection.execute(self.table.delete().where(held)).rowcount == 1
+            row = {"value": dict(value), "version": new_version(), "updated": time.time()}
+            if expected is not None:
+                return connection.execute(self.table.update().where(held).values(**row)).rowcount == 1
+        return self._insert({**row, "key": name, "kind": key.kind, "principal": key.principal[:255]})
+
+    def _insert(self, row: Mapping[str, Any]) -> bool:
+        try:
+            with self.engine.begin() as connection:
+                connection.execute(self.table.insert().values(**row))
+            return True
+        except sa.exc.IntegrityError:
+            return False
+
+    @contextmanager
+    def lock(self, key: Key, deadline: Deadline) -> Iterator[None]:
+        """See `mcp_sync.auth.Store`."""
+        name, engine = key_digest(key), self.engine
+        with ExitStack() as stack:
+            stack.enter_context(self._threads.hold(name, deadline))
+            database = engine.url.database or ""
+            if engine.dialect.name == "sqlite" and database and ":memory:" not in database:
+                folder = FolderLocks(Path(f"{database}-mcp-locks"))
+                stack.enter_context(folder.hold(f"{name}.lock", deadline))
+            elif engine.dialect.name in _ADVISORY:
+                stack.enter_context(_advisory(engine, name, deadline))
+            yield
+
+
+_ADVISORY = {
+    "postgresql": ("SELECT pg_try_advisory_lock(:number)", "SELECT pg_advisory_unlock(:number)"),
+    "mysql": ("SELECT GET_LOCK(:text, 0)", "SELECT RELEASE_LOCK(:text)"),
+    "mariadb": ("SELECT GET_LOCK(:text, 0)", "SELECT RELEASE_LOCK(:text)"),
+}
+
+
+@contextmanager
+def _advisory(engine: sa.Engine, name: str, deadline: Deadline) -> Iterator[None]:
+    """Hold a lock of the database, which ends with its connection, however that ends."""
+    take, give = (sa.text(each) for each in _ADVISORY[engine.dialect.name])
+    number = int(name[:15], 16)
+    values = {"number": number} if engine.dialect.name == "postgresql" else {"text": name}
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        pause = _FIRST_LOOK
+        while not connection.execute(take, values).scalar():
+            left = _still_waiting(deadline)
+            time.sleep(min(pause * random.uniform(0.5, 1.0), _LAST_LOOK if left is None else left))
+            pause = min(pause * 2, _LAST_LOOK)
+        try:
+            yield
+        finally:
+            try:
+                connection.execute(give, values)
+            except sa.exc.SQLAlchemyError:
+                connection.invalidate()  # The connection is lost, and the lock with it.

@@ -1,0 +1,207 @@
+"""Users who connect, come back, and disconnect; and what does not belong to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+import sqlalchemy as sa
+
+from mcp_sync.auth import SQLiteStore
+from mcp_sync.contrib.flask import SQLAlchemyTokenStore, signals
+
+from .site import World, close, csrf_of, world
+
+
+@pytest.fixture
+def site() -> Iterator[World]:
+    with world() as made:
+        yield made
+
+
+@pytest.fixture
+def app(site: World, tmp_path: Path) -> Iterator[Any]:
+    made = site.app(MCP_TOKEN_STORE=SQLiteStore(tmp_path / "grants.sqlite"))
+    yield made
+    close(made)
+
+
+def logged_in(app: Any, name: str = "ada") -> Any:
+    browser = app.test_client()
+    browser.get(f"/login/{name}")
+    return browser
+
+
+def test_a_user_without_a_grant_is_sent_away_comes_back_and_sees_the_page(site: World, app: Any) -> None:
+    browser = logged_in(app)
+    away = browser.get("/use/safe/add?x=1")
+    assert away.status_code == 303
+    back = site.come_back(browser, away.location)
+    assert (back.status_code, back.location) == (303, "/use/safe/add?x=1")
+    assert browser.get(back.location).json == {"text": '{"sum": 3}'}
+
+
+def test_connect_asks_first_and_only_a_form_of_the_site_begins_a_login(site: World, app: Any) -> None:
+    browser = logged_in(app)
+    assert "Connect safe" in browser.get("/mcp/connect/safe?next=/there").text
+    assert browser.post("/mcp/connect/safe").status_code == 400
+    assert browser.post("/mcp/connect/safe", data={"mcp_csrf": "wrong"}).status_code == 400
+    told = []
+    with signals.grant_created.connected_to(lambda app, **values: told.append(values)):
+        away = browser.post("/mcp/connect/safe", data={"mcp_csrf": csrf_of(browser), "next": "/there"})
+        assert site.come_back(browser, away.location).location == "/there"
+    assert told == [{"server": "safe", "principal": "user:ada"}]
+
+
+@pytest.mark.parametrize("path", ["//evil.example", "https://evil.example", "/\\evil.example", "/\n/x", "x"])
+def test_nobody_is_sent_elsewhere_after_a_login(path: str, site: World, app: Any) -> None:
+    browser = logged_in(app)
+    away = browser.post("/mcp/connect/safe", data={"mcp_csrf": csrf_of(browser), "next": path})
+    assert site.come_back(browser, away.location).location == "/"
+
+
+def test_the_callback_counts_once_and_for_the_user_who_began(site: World, app: Any) -> None:
+    ada, bob = logged_in(app), logged_in(app, "bob")
+    away = ada.get("/use/safe/add").location
+    back = urlsplit(site.auth.consent(away, "ada"))
+    answer = f"{back.path}?{back.query}"
+
+    assert bob.get(answer).status_code == 403
+    forged = ada.get(answer.replace(parse_qs(back.query)["state"][0], "forged"))
+    assert forged.status_code == 400
+    assert "Connect safe again" in forged.text
+    assert ada.get("/mcp/callback/safe").status_code == 400
+    assert ada.get(answer).status_code == 303
+    assert ada.get(answer).status_code == 400
+    assert ada.get("/use/safe/add").status_code == 200
+    assert bob.get("/use/safe/add").status_code == 303
+
+
+def test_two_users_have_grants_of_their_own(site: World, app: Any) -> None:
+    browsers = {name: logged_in(app, name) for name in ("ada", "bob")}
+    for name, browser in browsers.items():
+        site.come_back(browser, browser.get("/use/safe/whoami").location, name)
+    for name, browser in browsers.items():
+        assert browser.get("/use/safe/whoami").json == {"text": name}
+
+
+def test_after_disconnecting_the_grant_is_gone(site: World, app: Any) -> None:
+    browser = logged_in(app)
+    site.come_back(browser, browser.get("/use/safe/add").location)
+    assert browser.get("/use/safe/add").status_code == 200
+    assert browser.post("/mcp/disconnect/safe").status_code == 400
+    assert browser.get("/mcp/disconnect/safe").status_code == 405
+    gone = browser.post("/mcp/disconnect/safe", data={"mcp_csrf": csrf_of(browser), "next": "/x"})
+    assert (gone.status_code, gone.location) == (303, "/x")
+    assert site.auth.asked["/revoke"]
+    assert browser.get("/use/safe/add").status_code == 303
+
+
+def test_a_grant_that_the_server_has_forgotten_sends_the_user_away_again(site: World, app: Any) -> None:
+    browser = logged_in(app)
+    site.come_back(browser, browser.get("/use/safe/add").location)
+    site.auth.forget_grants()
+    assert browser.get("/use/safe/add").status_code == 303
+
+
+def test_a_user_who_refuses_sees_a_page_and_may_try_again(site: World, app: Any) -> None:
+    browser = logged_in(app)
+    site.auth.denies = True
+    refused = site.come_back(browser, browser.get("/use/safe/add").location)
+    assert refused.status_code == 403
+    assert "Access was denied" in refused.text
+
+
+def test_programs_get_json_and_htmx_a_header(site: World, app: Any) -> None:
+    browser = logged_in(app)
+    told = browser.get("/use/safe/add", headers={"Accept": "application/json"})
+    assert (told.status_code, told.json["error"]) == (401, "authorization_required")
+    assert told.json["url"].startswith(site.auth.issuer)
+    told = browser.get("/use/safe/add", headers={"HX-Request": "true"})
+    assert (told.status_code, told.headers["HX-Redirect"][:10]) == (401, site.auth.issuer[:10])
+
+
+def test_nobody_logged_in_is_401_and_an_unknown_server_404(app: Any) -> None:
+    assert app.test_client().get("/use/safe/add").status_code == 401
+    browser = logged_in(app)
+    unknown = browser.get("/mcp/connect/nowhere")
+    assert unknown.status_code == 404
+    assert "There is no server named" in unknown.text
+    assert app.test_client().get("/mcp/callback/safe").status_code == 401
+
+
+def test_without_a_getter_each_browser_is_a_user(site: World, app: Any) -> None:
+    app.extensions["the_mcp"]._principal = None
+    one, other = app.test_client(), app.test_client()
+    site.come_back(one, one.get("/use/safe/add").location)
+    assert one.get("/use/safe/add").status_code == 200
+    assert other.get("/use/safe/add").status_code == 303
+
+
+def test_no_token_is_readable_in_the_store_or_in_the_cookie(site: World, app: Any, tmp_path: Path) -> None:
+    browser = logged_in(app)
+    site.come_back(browser, browser.get("/use/safe/add").location)
+    tokens = [*site.auth._grants.access, *site.auth._grants.refresh]
+    assert tokens
+    kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    with browser.session_transaction() as session:
+        kept += repr(dict(session)).encode()
+    assert not [token for token in tokens if token.encode() in kept]
+
+
+def test_grants_in_sqlalchemy_are_found_by_another_process_and_keys_are_replaced(
+    site: World, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path}/site.sqlite"
+    engines = [sa.create_engine(url, poolclass=sa.pool.NullPool) for _ in range(2)]
+    first = site.app(MCP_TOKEN_STORE=SQLAlchemyTokenStore(engines[0]), MCP_ENCRYPTION_KEYS=["old"])
+    first.test_cli_runner().invoke(args=["mcp", "create-table"], catch_exceptions=False)
+    browser = logged_in(first)
+    site.come_back(browser, browser.get("/use/safe/add").location)
+    site.auth.expire_access_tokens()
+    for keys, status in ((["new", "old"], 200), (["other"], 303)):
+        second = site.app(MCP_TOKEN_STORE=SQLAlchemyTokenStore(engines[1]), MCP_ENCRYPTION_KEYS=keys)
+        assert logged_in(second).get("/use/safe/add").status_code == status
+        close(second)
+    close(first)
+
+
+def test_a_store_that_is_down_is_503_and_tells_nothing(site: World, tmp_path: Path) -> None:
+    engine = sa.create_engine(f"sqlite:///{tmp_path}/missing/site.sqlite", poolclass=sa.pool.NullPool)
+    app = site.app(MCP_TOKEN_STORE=SQLAlchemyTokenStore(engine))
+    down = logged_in(app).get("/use/safe/add")
+    assert (down.status_code, down.headers["Retry-After"]) == (503, "5")
+    assert "sqlite" not in down.text
+    close(app)
+
+
+def test_hooks_keep_encrypted_texts_and_a_lost_race_is_noticed(site: World) -> None:
+    app = site.app()
+    rows: dict[str, str] = {}
+    mcp = app.extensions["the_mcp"]
+    mcp.token_loader(rows.get)
+
+    @mcp.token_saver
+    def save(key: str, text: Any, old: Any) -> bool:
+        if rows.get(key) != old:
+            return False
+        rows.pop(key, None) if text is None else rows.update({key: text})
+        return True
+
+    browser = logged_in(app)
+    site.come_back(browser, browser.get("/use/safe/add").location)
+    assert browser.get("/use/safe/add").status_code == 200
+    assert rows
+    assert not [token for token in site.auth._grants.access if token in str(rows)]
+    close(app)
+
+
+def test_the_metadata_document_is_there_where_it_is_wanted(site: World, app: Any) -> None:
+    assert app.test_client().get("/mcp/client-metadata.json").status_code == 404
+    app.config.update(MCP_CLIENT_METADATA=True, MCP_BASE_URL="https://app.example.com/")
+    document = app.test_client().get("/mcp/client-metadata.json").json
+    assert document["client_id"] == "https://app.example.com/mcp/client-metadata.json"
+    assert document["redirect_uris"] == ["https://app.example.com/mcp/callback/safe"]
