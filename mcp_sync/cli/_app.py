@@ -1,36 +1,94 @@
-"""The commands of ``mcp-sync``."""
+"""The command line itself: which commands there are, and how it ends. A command loads when it is used."""
 
 from __future__ import annotations
 
-import logging
+import importlib
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
-from typing import Any, Callable, Optional
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
 
 import click
 
-from .. import Client, MethodNotFound, RemoteError, types
-from .._protocol.negotiation import LEGACY
-from .._protocol.versions import HANDSHAKE_VERSIONS, LATEST_MODERN
 from .._version import __version__
-from . import _show
-from ._arguments import GivenArguments, read_arguments
-from ._ask import Asker
 from ._exit import MEANINGS, ExitCode, exit_code, report
-from ._progress import LiveBar
-from ._stubs import stubs
-from ._targets import Budget, CommonOptions, Target, common_options, make_client, split_target
 
-# How servers of the official SDK 2.x say that a tool which asks back needs an older revision.
-_NO_QUESTIONS = ("no back-channel", f"unavailable on {LATEST_MODERN}")
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+COMPLETE_VARIABLE = "_MCP_SYNC_COMPLETE"
+
+
+class Listed(NamedTuple):
+    """A command in the list of all.
+
+    Attributes:
+        module: Where it is, below this package.
+        text: What it does, in one line.
+    """
+
+    module: str
+    text: str
+
+
+COMMANDS = {
+    "tools": Listed("_tools", "List the tools of a server, with their arguments."),
+    "call": Listed("_tools", "Call a tool and print its result."),
+    "resources": Listed("_resources", "List the resources of a server."),
+    "read": Listed("_resources", "Read resources and print them."),
+    "prompts": Listed("_prompts", "List the prompts of a server."),
+    "prompt": Listed("_prompts", "Fill in a prompt and print it."),
+    "complete": Listed("_prompts", "Complete an argument of a prompt or of a resource template."),
+    "listen": Listed("_listen", "Watch a server, and print what changes."),
+    "tasks": Listed("_tasks", "Look after calls that take long."),
+    "skills": Listed("_skills", "List, read and download the skills of a server."),
+    "ping": Listed("_about", "See whether a server answers, and how fast."),
+    "info": Listed("_about", "Show what a server says about itself."),
+    "login": Listed("_login", "Log in to a server that asks for it."),
+    "logout": Listed("_login", "Forget a login, and have it revoked."),
+    "status": Listed("_login", "Show the logins that there are."),
+    "doctor": Listed("_doctor", "Find out, step by step, why a server cannot be reached."),
+    "servers": Listed("_servers", "List the servers in configuration files."),
+    "stubs": Listed("_stubs", "Write a typed Python module for the tools of a server."),
+    "demo": Listed("_demo", "Start a small server and show what this client does with it."),
+    "completion": Listed("_completion", "Print a script with which a shell completes commands and tools."),
+}
 
 _EXIT_CODES = "\b\nExit codes:\n" + "\n".join(f"  {int(code):3}  {text}" for code, text in MEANINGS.items())
 
 
 class App(click.Group):
     """A group that takes ``-- COMMAND`` apart, and ends with the exit codes of `ExitCode`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands, in the order in which they are shown."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> Optional[click.Command]:
+        """Load a command."""
+        listed = COMMANDS.get(cmd_name)
+        if listed is None:
+            return None
+        found = getattr(importlib.import_module(f".{listed.module}", __package__), cmd_name)
+        assert isinstance(found, click.Command)
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands without loading them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, listed.text) for name, listed in COMMANDS.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the name of a command without loading all of them."""
+        from click.shell_completion import CompletionItem
+
+        found = [
+            CompletionItem(name, help=listed.text)
+            for name, listed in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def main(
         self,
@@ -53,7 +111,7 @@ class App(click.Group):
         def run() -> Any:
             extra.update(standalone_mode=False, obj=command)
             try:
-                return main(words, prog_name or "mcp-sync", complete_var, **extra)
+                return main(words, prog_name or "mcp-sync", complete_var or COMPLETE_VARIABLE, **extra)
             except SystemExit:
                 # click makes this of a pipe that nobody reads any more, and replaces the stream.
                 if sys.stdout is not stdout:
@@ -68,7 +126,6 @@ class App(click.Group):
 
 def _guarded(run: Callable[[], Any], as_json: bool) -> int:
     """Run a command and turn whatever ends it into an exit code."""
-    _log_to_stderr(logging.CRITICAL if as_json else logging.WARNING)
     try:
         code = run()
         sys.stdout.flush()
@@ -78,7 +135,9 @@ def _guarded(run: Callable[[], Any], as_json: bool) -> int:
         # What cannot be told on standard error must not change the exit code.
         with suppress(OSError):
             if code is ExitCode.BUG:
-                logging.getLogger("mcp_sync.cli").critical("This is a bug in mcp-sync", exc_info=True)
+                from ._logs import tell_of_bug
+
+                tell_of_bug(as_json)
             else:
                 report(error, as_json)
         if code in (ExitCode.BROKEN_PIPE, ExitCode.OUTPUT):
@@ -86,21 +145,6 @@ def _guarded(run: Callable[[], Any], as_json: bool) -> int:
             with suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return int(code)
-
-
-class _StderrHandler(logging.Handler):
-    """Writes log messages to what is standard error now."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        click.echo(f"mcp-sync: {_show.clean(self.format(record))}", err=True)
-
-
-_handler = _StderrHandler()
-
-
-def _log_to_stderr(level: int) -> None:
-    _handler.setLevel(level)
-    logging.getLogger("mcp_sync").addHandler(_handler)
 
 
 def run() -> None:
@@ -118,114 +162,12 @@ def run() -> None:
 def app() -> None:
     """Talk to servers of the Model Context Protocol (MCP).
 
-    TARGET is the URL of a server. To start a server instead, leave TARGET out and put its command behind
-    a double dash:
+    TARGET is the URL of a server, or the name of one in a configuration file (--config FILE, else
+    MCP_SYNC_CONFIG, else mcp.json in this folder). To start a server instead, leave TARGET out and put its
+    command behind a double dash:
 
     \b
       mcp-sync tools https://example.com/mcp
+      mcp-sync call weather forecast city=Oslo
       mcp-sync call add a=1 b=2 -- python server.py
     """
-
-
-app.add_command(stubs)
-
-
-@app.command()
-def demo() -> None:
-    """Start a small server and show what this client does with it."""
-    from ._demo import show_everything
-
-    show_everything()
-
-
-@app.command()
-@click.argument("words", nargs=-1, metavar="[TARGET] [-- COMMAND...]")
-@common_options
-def tools(options: CommonOptions, words: tuple[str, ...]) -> None:
-    """List the tools of a server, with their arguments."""
-    target, rest = split_target(words, options.command, options.headers)
-    if rest:
-        raise click.UsageError(f"too many arguments: {' '.join(rest)}")
-    with Budget(options.timeout) as budget, closing(make_client(target, options.mode)) as client:
-        client.open(**budget.left())
-        found = list(client.tools(**budget.left()))
-    if options.as_json:
-        _show.echo_json({"tools": [tool.to_wire() for tool in found]})
-    elif not found:
-        click.echo("The server has no tools.", err=True)
-    for tool in [] if options.as_json else found:
-        _show.heading(_show.tool_text(tool))
-
-
-@app.command()
-@click.argument("words", nargs=-1, metavar="[TARGET] TOOL [ARGUMENT]... [-- COMMAND...]")
-@common_options
-def call(options: CommonOptions, words: tuple[str, ...]) -> int:
-    """Call a tool and print its result.
-
-    \b
-    An ARGUMENT is one of
-      key=value    a value of the type that the tool asks for, else a string
-      key:=json    any JSON value
-      key=@file    the text of a file, read as key=value is
-      key:=@file   the JSON value in a file
-      -            a JSON object of arguments from standard input
-
-    Questions of the server are asked in the terminal, if there is one; otherwise they are declined.
-    """
-    target, rest = split_target(words, options.command, options.headers)
-    if not rest:
-        raise click.UsageError("name a tool")
-    name = rest[0]
-    given = read_arguments(rest[1:])
-    try:
-        result = _call(target, name, given, options)
-    except RemoteError as error:
-        report(error, options.as_json)
-        _hint(str(error), options)
-        return exit_code(error)
-    if options.as_json:
-        _show.echo_json(result.to_wire())
-    elif result.is_error:
-        text = _show.result_text(result) or "it does not say why"
-        click.echo(f"mcp-sync: tool {name} failed: {_show.clean(text)}", err=True)
-        _hint(text, options)
-    else:
-        _show.echo(_show.result_text(result))
-    return ExitCode.TOOL if result.is_error else ExitCode.OK
-
-
-def _hint(text: str, options: CommonOptions) -> None:
-    """Say what helps with a server that can only ask questions over a connection with a handshake."""
-    if options.as_json or options.mode in (LEGACY, *HANDSHAKE_VERSIONS):
-        return
-    if any(sign in text.lower() for sign in _NO_QUESTIONS):
-        click.echo("mcp-sync: the server cannot ask questions on this revision; try --mode legacy", err=True)
-
-
-def _call(target: Target, name: str, given: GivenArguments, options: CommonOptions) -> types.CallToolResult:
-    with Budget(options.timeout) as budget, LiveBar(name) as bar:
-        asker = Asker(bar, budget.spent)
-        # The asker leaves first: the client would wait for a question that nobody answers.
-        with closing(make_client(target, options.mode, asker)) as client, asker:
-            client.open(**budget.left())
-            schema = _input_schema(client, name, budget) if given.needs_schema else None
-            result: types.CallToolResult = client.call_tool(
-                name,
-                given.typed(schema),
-                progress_callback=bar.report if bar.useful() else None,
-                # Without anybody to watch it, progress still tells that the server is alive.
-                reset_on_progress=True,
-                **budget.left(),
-            )
-            return result
-
-
-def _input_schema(client: Client, name: str, budget: Budget) -> Optional[Mapping[str, Any]]:
-    try:
-        for tool in client.tools(**budget.left()):
-            if tool.name == name:
-                return tool.input_schema
-    except MethodNotFound:
-        pass  # A server may have tools and no list of them.
-    return None

@@ -10,6 +10,7 @@ import click
 from .. import Client, Stdio, types
 from ..handlers import CallbackContext
 from . import _show
+from ._logs import log_to_stderr
 from ._progress import LiveBar, progress_line
 
 # Questions of the server are answered without asking anybody, so that the demo needs no terminal.
@@ -17,8 +18,10 @@ _NAME = "Ada"
 _STEPS = {"steps": 4, "delay": 0.1}
 
 
-def show_everything() -> None:
-    """Start the demo server, look at what it offers, and use all of it."""
+@click.command()
+def demo() -> None:
+    """Start a small server and show what this client does with it."""
+    log_to_stderr(as_json=False)
     server = Stdio(sys.executable, ("-m", "mcp_sync.cli.demo_server"), inherit_env="all")
     with Client(server, elicitation_callback=_answer, name="demo") as client:
         _introduce(client)

@@ -10,7 +10,7 @@ from typing import Any, Optional
 import click
 
 from .. import errors
-from ._show import clean
+from .._protocol.visible import clean
 
 
 class ExitCode(enum.IntEnum):
@@ -31,7 +31,7 @@ class ExitCode(enum.IntEnum):
 
 MEANINGS = {
     ExitCode.OK: "all went well",
-    ExitCode.TOOL: "the tool reported an error",
+    ExitCode.TOOL: "the tool reported an error; a check found something",
     ExitCode.USAGE: "wrong use: a bad option, argument or target",
     ExitCode.CONNECTION: "no connection, or it was lost; an HTTP status that is no success",
     ExitCode.TIMEOUT: "not within the time",

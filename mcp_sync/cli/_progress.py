@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Optional
 
-from ._show import clean
+from .._protocol.visible import clean
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

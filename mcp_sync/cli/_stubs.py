@@ -11,12 +11,13 @@ import click
 
 from .._concurrency.fork import hold_off
 from . import _show
+from ._completing import servers_first
 from ._exit import ExitCode
-from ._targets import Budget, CommonOptions, common_options, make_client, split_target
+from ._targets import Budget, CommonOptions, common_options, only_server
 
 
 @click.command()
-@click.argument("words", nargs=-1, metavar="[TARGET] [-- COMMAND...]")
+@click.argument("words", nargs=-1, metavar="[TARGET] [-- COMMAND...]", shell_complete=servers_first)
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="The file to write; default: print it.")
 @click.option(
     "--check", is_flag=True, help="Write nothing: exit with 1 if the file is not what would be written."
@@ -49,10 +50,8 @@ def _written(options: CommonOptions, words: tuple[str, ...]) -> str:
     with hold_off():
         from ..typed import generate_stubs
 
-    target, rest = split_target(words, options.command, options.headers)
-    if rest:
-        raise click.UsageError(f"too many arguments: {' '.join(rest)}")
-    with Budget(options.timeout) as budget, closing(make_client(target, options.mode)) as client:
+    server = only_server(options, words)
+    with Budget(options.timeout) as budget, closing(server.client(options)) as client:
         client.open(**budget.left())
         return generate_stubs(list(client.tools(**budget.left())))
 
