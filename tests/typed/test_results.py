@@ -33,6 +33,10 @@ class Holder(BaseModel):
     result: int
 
 
+class Envelope(BaseModel):
+    result: Any
+
+
 class Loose(BaseModel):
     note: str = "nothing"
 
@@ -65,6 +69,12 @@ def structured(value: Any, meta: Optional[dict[str, Any]] = None) -> types.CallT
 )
 def test_structured_content_becomes_a_value_of_the_type(value, kind, wanted):
     assert call(structured(value), kind) == wanted
+
+
+def test_a_type_with_such_a_field_takes_the_whole_unless_the_server_says_that_it_wrapped():
+    value = {"result": {"result": 7}}
+    assert call(structured(value), Envelope) == Envelope(result={"result": 7})
+    assert call(structured(value, {"fastmcp": {"wrap_result": True}}), Envelope) == Envelope(result=7)
 
 
 def test_a_mark_of_the_server_says_that_the_value_is_wrapped():

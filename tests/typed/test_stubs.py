@@ -211,6 +211,22 @@ def test_no_text_of_a_server_becomes_code(text):
     load(made)
 
 
+def test_fields_do_not_hide_the_names_of_types():
+    text = stubs(tool({"o": {"type": "object", "properties": {"str": {"type": "string"}, "SearchO": NODE}}}))
+    assert 'SearchO = te.TypedDict(\n    "SearchO",' in text
+    assert '"str": te.NotRequired["str"],' in text
+
+
+def test_a_schema_that_holds_itself_with_something_beside_it_ends():
+    again = {
+        "$ref": "#/$defs/A",
+        "properties": {"x": {"type": "string"}, "y": {"$ref": "#/$defs/A", "title": 1}},
+    }
+    a = {"type": "object", "properties": {"one": again, "two": again}}
+    text = stubs(tool({"q": {**again, "required": ["x"]}}, **{"$defs": {"A": a}}))
+    assert len(text) < 4_000
+
+
 def test_a_schema_that_grows_without_bound_is_cut():
     doubling: dict[str, Any] = {"d0": {"type": "string"}}
     for number in range(1, 60):

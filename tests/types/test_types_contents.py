@@ -124,6 +124,15 @@ def test_links_are_not_followed(tmp_path):
     assert not (folder / "logo.png").is_symlink()
 
 
+def test_a_file_that_comes_meanwhile_is_not_overwritten_either(tmp_path, monkeypatch):
+    (tmp_path / "logo.png").write_text("mine")
+    monkeypatch.setattr("mcp_sync.types._saving._check", lambda *args: None)
+    with pytest.raises(FolderRefused, match="nothing was saved"):
+        result(IMAGE, blob()).save(tmp_path)
+    assert os.listdir(tmp_path) == ["logo.png"]
+    assert (tmp_path / "logo.png").read_text() == "mine"
+
+
 def test_what_is_too_large_is_not_written(tmp_path):
     for limit in (0, 1, 20, 2 * len(PNG) - 1):
         with pytest.raises(FolderRefused, match="larger than"):
