@@ -33,9 +33,9 @@ How it is made, from above to below:
   which are generators without I/O; ``_steps``, ``_challenge``, ``_rules``, ``_answers``, ``_striking``,
   ``_pkce``: what they rest on;
 - ``_signing``, ``_dpop``: signatures; the libraries for them load with the first one;
-- ``_vault``, ``_records``, ``_reading``: what is kept, and how it is read; ``_store``, ``_file_store``,
-  ``_sqlite_store``, ``_keyring_store``: where; ``_store_edge``: what becomes of their errors; ``_locks``,
-  ``_private_files``: what those rest on.
+- ``_vault``, ``_records``, ``_reading``: what is kept, and how it is read; ``_news``: that it has
+  changed; ``_store``, ``_file_store``, ``_sqlite_store``, ``_keyring_store``: where; ``_store_edge``: what
+  becomes of their errors; ``_locks``, ``_private_files``: what those rest on.
 
 Names load when they are used.
 """

@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING, NamedTuple, Optional
 
 from .._concurrency.deadline import Deadline
 from .._protocol.urls import origin, public_url
@@ -50,6 +50,18 @@ _AHEAD_LEAST = 0.5
 _NO_GOOD = "invalid_grant"  # what an authorization server says of a grant that is over
 
 _now = time.time
+
+
+class Got(NamedTuple):
+    """What there is now instead of a grant that does not do.
+
+    Attributes:
+        current: The grant.
+        was_there: Whether it was there before, and only had to be found.
+    """
+
+    current: Current
+    was_there: bool = False
 
 
 class Access:
@@ -103,8 +115,10 @@ class Access:
             AuthError: It has expired, and another one cannot be had just now.
         """
         current = self.in_use.current
-        if current is not None and current.version is not None and _now() < current.renew_at:
-            return current
+        if current is not None and current.version is not None and current.news is self.in_use.news.mark:
+            moment = _now()
+            if moment < current.renew_at and moment < current.look_at:
+                return current
         with errand.here():
             return self._made_ready(errand)
 
@@ -114,7 +128,7 @@ class Access:
             return self.in_use.current if self.in_use.current is not None else self.read()
 
     def _made_ready(self, errand: Errand) -> Optional[Current]:
-        current = self.in_use.current if self.in_use.current is not None else self.read()
+        current = self._looked_after()
         if current is not None and current.version is None:
             current = self.in_use.written(current)
         if current is None or _now() < current.renew_at:
@@ -126,10 +140,26 @@ class Access:
         with errand.aside():
             return self._next(errand, current)
 
+    def _looked_after(self) -> Optional[Current]:
+        """Return the grant in use, unless the user has logged in or out by another object or process."""
+        current = self.in_use.current
+        if current is None:
+            return self.read()
+        if current.version is None or (current.news is self.in_use.news.mark and _now() < current.look_at):
+            return current
+        try:
+            return self.read()
+        except (AuthError, CallTimeout):
+            # A token that is valid is no worse because the store cannot be read just now.
+            if not current.is_valid:
+                raise
+            current.looked(current.news)
+            return current
+
     def _next(self, errand: Errand, current: Current) -> Optional[Current]:
         newer = self.renew(errand, current.grant.access_token)
         if newer is None and not self.auth._needs_person:
-            newer = self.authorize(errand, current.grant.access_token, None, None)
+            newer = self.authorize(errand, current.grant.access_token, None, None).current
         return newer
 
     def _ahead(self, errand: Errand, current: Current) -> Optional[Current]:
@@ -246,7 +276,7 @@ class Access:
         challenge: Optional[Challenge],
         scope: Optional[str],
         must_cover: Optional[str] = None,
-    ) -> Current:
+    ) -> Got:
         """Get a grant by a login, with a person or without; or take what others have got meanwhile.
 
         A person is asked once for all that wait: what they answer counts for those, and for nobody later.
@@ -267,18 +297,19 @@ class Access:
             self.turn.join(errand, doing)
             others = self._of_others(used, must_cover) or taker.answer()
             if others is not None and others.grant.access_token != used:
-                return others
+                return Got(others)
             found = self.authority.find(errand, challenge)
             if self.auth._needs_person:
                 # The grant for another server may do for this one: only now it is known which that is.
-                return self._of_others(used, must_cover) or self._asked(
-                    Login(self, errand, found, challenge, scope, used), taker
-                )
+                others = self._of_others(used, must_cover)
+                if others is not None:
+                    return Got(others, was_there=True)
+                return Got(self._asked(Login(self, errand, found, challenge, scope, used), taker))
             with self._locked(errand):
                 others = self._of_others(used, must_cover)
                 if others is not None:
-                    return others
-                return self.auth._log_in(Login(self, errand, found, challenge, scope, used))
+                    return Got(others, was_there=True)
+                return Got(self.auth._log_in(Login(self, errand, found, challenge, scope, used)))
 
     def _of_others(self, used: Optional[str], must_cover: Optional[str]) -> Optional[Current]:
         current = self.read()
@@ -306,7 +337,7 @@ class Access:
         challenge: Optional[Challenge],
         scope: Optional[str],
         demanded: Optional[str],
-    ) -> Current:
+    ) -> Got:
         """Get a grant for more than before; see `authorize`.
 
         Raises:
@@ -314,13 +345,13 @@ class Access:
             AuthError: There is none.
         """
         try:
-            current = self.authorize(errand, used, challenge, scope, demanded)
+            got = self.authorize(errand, used, challenge, scope, demanded)
         except AuthorizationRequired as error:
             scopes = tuple(scope_tokens(demanded))
             text = f"{self.server_name} asks for the scope {demanded!r}: {error}"
             raise InsufficientScope(text, url=error.url, scopes=scopes) from error
         self.in_use.asked.add(frozenset(scope_tokens(scope)))
-        return current
+        return got
 
     def new_prover(self, held: Optional[Grant]) -> Optional[Prover]:
         """Return what a new token will be bound to, ``None`` if to nothing."""
@@ -332,16 +363,20 @@ class Access:
     def keep_login(self, found: ServerRecord, client: ClientRecord, grant: Grant) -> Current:
         """Keep what a login has brought, with all that belongs to it. The latest login wins."""
         try:
-            old = self.vault.grant_key(self.server)
+            old, key = self.vault.grant_key(self.server), self.vault.key_of(self.server, grant)
             self.authority.keep_client(client)
-            self.vault.keep_found(self.server, found)
-            if old is not None and old != self.vault.grant_key(self.server):
-                self.vault.forget_grant_under(old)
-            kept = self.vault.grant(self.server)
+            kept = self.vault.grant_under(key)
         except (AuthError, CallTimeout):
             self.in_use.use_unwritten(grant)
             raise
-        return self.in_use.keep(grant, kept.version if kept is not None else None, is_login=True)
+        current = self.in_use.keep(grant, kept.version if kept is not None else None, is_login=True)
+        # The old grant is found, and there, until the new one is written.
+        self.authority.keep_login(found)
+        if old is not None and old != key:
+            self.vault.forget_grant_under(old)
+        self.in_use.news.tell()
+        current.looked(self.in_use.news.mark)
+        return current
 
     # --- none any more -------------------------------------------------------------------------------------
 
@@ -377,6 +412,7 @@ class Access:
         finally:
             if key is not None:
                 self.vault.forget_grant_under(key)
+            self.in_use.news.tell()
 
     @contextmanager
     def _locked(self, errand: Errand) -> Iterator[None]:

@@ -34,12 +34,20 @@ class Refusal(NamedTuple):
 
 
 def json_object(body: bytes) -> Optional[dict[str, Any]]:
-    """Return a body that is a JSON object, ``None`` for anything else."""
+    """Return a body that is a JSON object, ``None`` for anything else.
+
+    A number that is none, or too large to be one, is null: what is kept has to be JSON for anybody.
+    """
     try:
-        value = json.loads(body)
+        value = json.loads(body, parse_constant=lambda name: None, parse_float=_finite)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
+
+
+def _finite(text: str) -> Optional[float]:
+    number = float(text)
+    return number if math.isfinite(number) else None
 
 
 def is_passing(status: int) -> bool:

@@ -31,6 +31,8 @@ from ._errand import Errand
 from ._proofs import ProofHeaders, redirected
 from ._resending import drain, rewound, send_again
 
+_MOST_ADOPTED = 3  # grants for one request that turned out to be there already
+
 
 class Attempt:
     """One request of the user, with all that is tried for it.
@@ -133,6 +135,7 @@ class Attempt:
                 may_ask=self._may_ask(request.method),
                 brings_nonce="dpop-nonce" in response.headers,
                 asked=access.in_use.asked,
+                is_enough=access.auth._needs_person and access.authority.has_logged_in_again_and_again(),
             )
         )
 
@@ -173,10 +176,13 @@ class Attempt:
             step = self._without_refresh(challenge, method)
         if step.what == STEP_UP:
             demanded = " ".join(demanded_scopes(challenge, used))
-            current = access.step_up(errand, used, challenge, step.scope, demanded)
+            got = access.step_up(errand, used, challenge, step.scope, demanded)
         else:
-            current = access.authorize(errand, used, challenge, None)
-        return current
+            got = access.authorize(errand, used, challenge, None)
+        if got.was_there and self._tried.count(RESEND) < _MOST_ADOPTED:
+            # That it is refused, too, says nothing yet about what a login would bring.
+            self._tried[-1] = RESEND
+        return got.current
 
     def _without_refresh(self, challenge: Optional[Challenge], method: str) -> Try:
         """Say what follows a refresh that came to nothing.
@@ -189,6 +195,9 @@ class Attempt:
             401,
             challenge,
             tried=(REFRESH,),
+            used=self._current.grant.access_token if self._current is not None else None,
+            is_enough=self._access.auth._needs_person
+            and self._access.authority.has_logged_in_again_and_again(),
             may_ask=self._may_ask(method),
         )
         decision = decide(case)

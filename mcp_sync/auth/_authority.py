@@ -14,7 +14,7 @@ from ._discovery import discover
 from ._dpop import Prover
 from ._errand import Errand
 from ._records import ClientRecord, Grant, ServerRecord
-from ._registration import identify
+from ._registration import check_belongs, identify
 from ._rules import same_issuer
 from ._steps import Conversation
 
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from ._hook import TokenAuth
 
 CONVERSATION_SECONDS = 30.0
+
+# So many logins in so many seconds are enough: where the last token is refused, too, another would be.
+MOST_LOGINS = 3
+_LOGIN_SECONDS = 120.0
 
 _now = time.time
 
@@ -70,21 +74,53 @@ class Authority:
             self._vault.keep_found(self._server, found)
         return found
 
+    def keep_login(self, found: ServerRecord) -> None:
+        """Keep where the user has logged in, and when."""
+        known = self.known()
+        before = known.logins if known is not None else ()
+        self._vault.keep_found(self._server, replace(found, logins=(*before, _now())[-MOST_LOGINS:]))
+
+    def has_logged_in_again_and_again(self) -> bool:
+        """Whether there were that many logins just now that another one makes no sense."""
+        known = self.known()
+        recent = [each for each in known.logins if abs(_now() - each) < _LOGIN_SECONDS] if known else []
+        return len(recent) >= MOST_LOGINS
+
     # --- the client ----------------------------------------------------------------------------------------
 
     def known_client(self, issuer: str) -> Optional[ClientRecord]:
         """Return what is known of this client: at this authorization server, or else at the last one.
 
-        Credentials that were given by hand belong where they were used first, whoever the user was, unless
-        the user says where they belong.
+        Of credentials that were given by hand: at the one where they belong, if that is another.
         """
+        first = self._first_client()
+        if first is not None and not same_issuer(first.issuer, issuer):
+            return first
         client = self._vault.client(issuer)
         last = self.known()
         if client is None and last is not None and not same_issuer(last.issuer, issuer):
             client = self._vault.client(last.issuer)
-        if client is None and self._auth.identity.issuer is None:
-            client = self._vault.first_client(self._server)
         return client
+
+    def _first_client(self) -> Optional[ClientRecord]:
+        return self._vault.first_client() if self._auth.identity.issuer is None else None
+
+    def bind(self, client: ClientRecord) -> None:
+        """Have credentials that were given by hand belong to the authorization server that will see them.
+
+        They belong where they are used first, whoever the user is and whatever the MCP server, unless the
+        user says where ("Authorization Server Binding" of the specification).
+
+        Raises:
+            IssuerMismatch: They belong to another.
+        """
+        identity = self._auth.identity
+        is_by_hand = not client.registered and client.client_id == (identity.client_id or "")
+        if not is_by_hand or identity.issuer is not None:
+            return
+        if self._vault.first_client() is None:
+            self._vault.keep_first_client(ClientRecord(client.issuer, client.client_id))
+        check_belongs(client.issuer, identity, self._vault.first_client())
 
     def keep_client(self, client: ClientRecord) -> None:
         """Keep a registration, and of a client that the user has registered to whom it is known."""
@@ -96,8 +132,6 @@ class Authority:
             kept = ClientRecord(client.issuer, client.client_id, method=method)
         if self._vault.client(client.issuer) == kept:
             return
-        if not client.registered and self._auth.identity.issuer is None:
-            self._vault.keep_first_client(self._server, kept)
         self._vault.keep_client(kept)
 
     def _learn(self, client: ClientRecord) -> None:
@@ -110,7 +144,9 @@ class Authority:
             self.keep_client(known)
 
     def forget_client(self, client: Optional[ClientRecord]) -> None:
-        """Remove a registration, any with ``None``."""
+        """Remove a registration; with ``None`` any, and where credentials belong that were given by hand."""
+        if client is None:
+            self._vault.forget_first_client()
         found = self.known()
         issuer = client.issuer if client is not None else found.issuer if found is not None else None
         if issuer is not None:

@@ -13,6 +13,8 @@ from ._records import Grant
 
 _AGAIN_SECONDS = 10.0  # after a renewal ahead of time has failed; or half of what the token has left
 _AGAIN_LEAST = 1.0
+# Between two looks at whether another process has logged in or out. Of this process that is known at once.
+_LOOK_SECONDS = 30.0
 _WRITE_SECONDS = 1.0  # between two attempts to write what the store does not hold
 
 now = time.time
@@ -28,9 +30,14 @@ class Current:
             none.
         renew_at: From when on another one is to be had, in seconds since 1970.
         prover: What proves the possession of its key, ``None`` for a token that has none.
+        news: The latest change that was known when the store was looked into.
+        look_at: From when on the store is to be looked into again, in seconds since 1970.
     """
 
-    __slots__ = ("_header", "_write_at", "grant", "prover", "renew_at", "replaces", "version")
+    __slots__ = (
+        *("_header", "_write_at", "grant", "look_at", "news"),
+        *("prover", "renew_at", "replaces", "version"),
+    )
 
     def __init__(
         self,
@@ -45,6 +52,8 @@ class Current:
         self.replaces = replaces
         self.renew_at = renew_at
         self.prover = prover
+        self.news: Optional[object] = None
+        self.look_at = 0.0
         self._write_at = float("inf")  # It is being written.
         self._header = f"{grant.token_type} {grant.access_token}"
 
@@ -56,6 +65,15 @@ class Current:
     def is_newer_than(self, token: Optional[str]) -> bool:
         """Whether it is valid, and another one than the token that does not do."""
         return self.grant.access_token != token and self.is_valid
+
+    def looked(self, news: object) -> None:
+        """Note that it is what the store holds.
+
+        Args:
+            news: The latest change that was known before the store was looked into.
+        """
+        self.news = news
+        self.look_at = now() + _LOOK_SECONDS
 
     def put_off_renewal(self) -> None:
         """Use the token for a while before another one is had: at most until it expires."""

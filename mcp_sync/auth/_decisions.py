@@ -25,6 +25,7 @@ AUTHORIZE = "authorize"
 STEP_UP = "step up"
 
 _MOST_WHEN_LATE = 4  # tokens for one request, where each has expired before the refusal came
+_LONGEST_SCOPE = 4000  # characters to ask for: more do not fit into the URL that the user is sent to
 _TOO_LITTLE = "insufficient_scope"
 _NEEDS_NONCE = "use_dpop_nonce"
 
@@ -77,6 +78,7 @@ class Case:
         may_ask: Whether a new grant can be had at all: without a person, or with one who may be asked.
         brings_nonce: Whether the response brings a nonce for proofs.
         asked: The sets of scopes that step-ups have asked for already.
+        is_enough: Whether there were so many logins just now that another one makes no sense.
     """
 
     server: str
@@ -91,6 +93,7 @@ class Case:
     may_ask: bool = True
     brings_nonce: bool = False
     asked: Collection[frozenset[str]] = ()
+    is_enough: bool = False
 
     @property
     def error(self) -> str:
@@ -120,7 +123,7 @@ def _about_token(case: Case) -> Decision:
         return Try(RESEND)
     if case.held is not None and case.can_refresh and tried.count(REFRESH) < _most(case) and _is_first(case):
         return Try(REFRESH)
-    if AUTHORIZE in case.tried or STEP_UP in case.tried:
+    if AUTHORIZE in case.tried or STEP_UP in case.tried or (case.used is not None and case.is_enough):
         return GiveUp(AuthError(_refuses(case), url=public_url(case.server)))
     if not case.may_ask:
         return GiveUp(AuthorizationRequired(f"{public_url(case.server)} asks for a login; {_silent()}"))
@@ -145,9 +148,12 @@ def _about_scope(case: Case) -> Decision:
         return Try(RESEND)
     asked_before = (held.requested or held.scope) if held is not None else None
     scope = scope_union(asked_before, *wanted)
-    known = frozenset(scope_tokens(scope)) in case.asked or (held is not None and _covers(held, wanted))
+    # What was asked for was to be had, or not: to ask once more would bring no more.
+    known = frozenset(scope_tokens(scope)) in case.asked or (held is not None and _was_asked(held, wanted))
     if not wanted or STEP_UP in case.tried or known:
         return GiveUp(_too_little(case, wanted, "a token with all that was to be had does not suffice"))
+    if len(scope or "") > _LONGEST_SCOPE:
+        return GiveUp(_too_little(case, wanted[:1], "that is too much to ask for"))
     if not case.may_ask:
         return GiveUp(_too_little(case, wanted, _silent()))
     return Try(STEP_UP, scope)
@@ -168,6 +174,11 @@ def demanded_scopes(challenge: Optional[Challenge], used: Optional[str]) -> list
 def _covers(grant: Grant, wanted: Collection[str]) -> bool:
     """Whether a grant is for certain scopes, as far as the authorization server has said."""
     return bool(wanted) and set(wanted) <= set(scope_tokens(grant.scope))
+
+
+def _was_asked(grant: Grant, wanted: Collection[str]) -> bool:
+    """Whether certain scopes were asked for, or granted."""
+    return set(wanted) <= {*scope_tokens(grant.requested), *scope_tokens(grant.scope)}
 
 
 def _too_little(case: Case, wanted: Collection[str], why: str) -> InsufficientScope:

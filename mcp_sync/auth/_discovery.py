@@ -143,7 +143,8 @@ def _find_resource(
             continue
         resource = body.get("resource")
         if not isinstance(resource, str):
-            trail.add(url, "no resource in it")
+            is_there = resource is not None
+            trail.add(url, "its resource is no text" if is_there else "no resource in it", doubtful=is_there)
             continue
         if not resource_covers(resource, server_url):
             raise AuthError(

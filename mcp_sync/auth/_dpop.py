@@ -53,6 +53,12 @@ def public_key(key: Mapping[str, Any]) -> dict[str, Any]:
     return {name: key[name] for name in names}
 
 
+def is_private_key(key: Mapping[str, Any]) -> bool:
+    """Whether it looks like a private JWK; what is wrong inside shows at the first proof."""
+    names = _PUBLIC.get(str(key.get("kty")), ())
+    return bool(names) and all(isinstance(key.get(name), str) for name in (*names, "d"))
+
+
 def thumbprint(key: Mapping[str, Any]) -> str:
     """Return the SHA-256 thumbprint of a JWK, by which a token names its key (RFC 7638)."""
     text = json.dumps(public_key(key), separators=(",", ":"))

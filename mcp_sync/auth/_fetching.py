@@ -24,6 +24,7 @@ from ._addresses import Guard
 from ._errand import Errand
 from ._records import ClientRecord
 from ._rules import is_secure
+from ._settings import is_proxy
 from ._steps import Answer, Conversation, Fetch, Learned, Pause
 
 T = TypeVar("T")
@@ -129,6 +130,10 @@ def _drive(
         fault = None  # A frame that knows its own error is a circle.
 
 
+class _TooLarge(Exception):
+    """An answer is larger than any that makes sense."""
+
+
 class _Sending:
     """What one conversation sends."""
 
@@ -171,6 +176,8 @@ class _Sending:
         self._check_name(step, url, exchange, options.get("proxies"))
         try:
             return self._send(request, exchange, options)
+        except _TooLarge:
+            raise _fault(step, url, f"its answer is too large: more than {LARGEST_BODY} bytes") from None
         except FOREIGN as error:
             if isinstance(error, requests.RequestException):
                 error.request = None  # It holds secrets, and stays with the error.
@@ -197,7 +204,10 @@ class _Sending:
     def _check_name(self, step: Fetch, url: str, exchange: _Bound, proxies: Any) -> None:
         """Look at the host of a URL; its addresses are looked at when the connection is made."""
         parts = urlsplit(url)
-        exchange.is_proxied = bool(select_proxy(url, proxies))
+        proxy = select_proxy(url, proxies)
+        if proxy and not is_proxy(proxy):
+            raise _fault(step, url, "the proxy for it is no URL with a host and, if any, a port")
+        exchange.is_proxied = bool(proxy)
         port = parts.port or (443 if parts.scheme == "https" else 80)
         if not exchange.is_proxied:
             return
@@ -216,7 +226,7 @@ class _Sending:
             for chunk in iter(reply.read1, b""):
                 body += chunk
                 if len(body) > LARGEST_BODY:
-                    break
+                    raise _TooLarge
                 if exchange.deadline.expired:
                     raise socket.timeout("too late")
             else:
@@ -224,7 +234,7 @@ class _Sending:
                     raise http.client.IncompleteRead(b"", response.head.length)
                 reply.release()
             headers = {name.lower(): value for name, value in response.headers.items()}
-            return Answer(response.status_code, headers, bytes(body[:LARGEST_BODY]), request.url or "")
+            return Answer(response.status_code, headers, bytes(body), request.url or "")
         finally:
             reply.close()
 

@@ -32,6 +32,7 @@ class GrantInUse:
     Attributes:
         current: The grant that was used last; a single reference, which is replaced in one step.
         asked: The sets of scopes that step-ups have got, for a grant that is not forgotten.
+        news: Tells that the user has logged in or out by another object.
         why: Why there is no grant any more, if that is known.
     """
 
@@ -39,6 +40,7 @@ class GrantInUse:
         self._vault = vault
         self._server = server
         self._leeway = leeway
+        self.news = vault.news
         self._nonces: dict[str, str] = {}
         self.current: Optional[Current] = None
         self.asked: set[frozenset[str]] = set()
@@ -46,6 +48,13 @@ class GrantInUse:
 
     def read(self) -> Optional[Current]:
         """Take what the store holds now."""
+        news = self.news.mark
+        current = self._held()
+        if current is not None:
+            current.looked(news)
+        return current
+
+    def _held(self) -> Optional[Current]:
         kept = self._vault.grant(self._server)
         current = self.current
         version = kept.version if kept is not None else None
@@ -54,6 +63,7 @@ class GrantInUse:
             return current
         if kept is None:
             self.current = None
+            self.asked.clear()
             return None
         if current is None or current.version != kept.version:
             self.current = current = self._usable(kept.grant, kept.version)
@@ -108,24 +118,30 @@ class GrantInUse:
 
     def _kept(self, current: Current, expected: Optional[str], is_login: bool) -> Current:
         grant = current.grant
+        key = self._vault.key_of(self._server, grant)
         for _ in range(_ATTEMPTS):
             if self._vault.keep_grant(self._server, grant, expected):
                 break
-            stored = self._vault.grant(self._server)
+            stored = self._vault.grant_under(key)
             if not is_login:
                 # Nothing there: somebody has logged out. The grant serves the request at hand, and no other.
                 self.current = self._usable(stored.grant, stored.version) if stored is not None else None
                 return self.current or current
             expected = stored.version if stored is not None else None
-        kept: Optional[Kept] = self._vault.grant(self._server)
+        if is_login:
+            self.news.tell()
+        news = self.news.mark
+        kept: Optional[Kept] = self._vault.grant_under(key)
         if kept is not None and kept.grant.access_token == grant.access_token:
             current.version = kept.version
+        current.looked(news)
         self.why = None
         return current
 
     def forget(self, version: Optional[str]) -> None:
         """Forget the grant that was refused; whatever is newer stays."""
         self._vault.forget_grant(self._server, version)
+        self.news.tell()
         self.asked.clear()
         self.read()
 

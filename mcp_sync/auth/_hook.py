@@ -302,6 +302,21 @@ class TokenAuth(AuthBase):
         """
         return self._access_named(server_url).log_out(_LOGOUT_SECONDS)
 
+    def reset_client(self, server_url: Optional[str] = None) -> None:
+        """Forget how this client is known, so that it registers anew at the next login.
+
+        For an authorization server that has forgotten it, and says so only to the user. Of a client that was
+        registered by hand it forgets to which authorization server its credentials belong: the next one that
+        sees them is theirs.
+
+        Args:
+            server_url: The MCP server; may be left out where there is only one.
+
+        Raises:
+            AuthError: The store cannot be written.
+        """
+        self._access_named(server_url).authority.forget_client(None)
+
     def __repr__(self) -> str:
         whose = f" of {self.principal!r}" if self.principal else ""
         return f"<{type(self).__name__}{whose}>"

@@ -153,6 +153,7 @@ class _Browser:
         self.redirect_uri = redirect_uri
         self._server = server
         self._open = open
+        self._is_over = False
 
     def ask(self, url: str, deadline: Deadline, check: Check) -> Mapping[str, str]:
         """See `Asking.ask`."""
@@ -161,6 +162,7 @@ class _Browser:
         try:
             return self._server.wait(state_of(url), deadline, check)
         finally:
+            self._is_over = True
             join_all([thread], deadline.beside(_BROWSER_SECONDS))
 
     def _show(self, url: str) -> None:
@@ -168,7 +170,7 @@ class _Browser:
             shown = self._open(url)
         except Exception:
             shown = False
-        if not shown and sys.stderr is not None:
+        if not shown and not self._is_over and sys.stderr is not None:
             print(
                 f"To log in, open this address in a browser on this machine:\n{url}\n"
                 f"The answer has to come to {self.redirect_uri}: a client that was registered by hand has to "

@@ -83,13 +83,20 @@ class KeyringStore:
         """See `Store.get`."""
         name = file_name(key)
         for _ in range(_ATTEMPTS):
-            head = self._head(name)
+            head = self._head(name) or self._head_after_others(name)
             if head is None:
                 return None
             value = head.value if head.value is not None else self._joined(name, head)
             if value is not None:
                 return Stored(value, head.version)
         raise self._damaged(name)
+
+    def _head_after_others(self, name: str) -> Optional[_Head]:
+        """Look once more while nobody writes: some backends write all entries anew for each change."""
+        if not self._locks.folder.is_dir():
+            return None  # Nobody has written yet.
+        with self._locks.writing(f"{self._prefix}.lock", _PATIENCE):
+            return self._head(name)
 
     def put(self, key: Key, value: Optional[Mapping[str, Any]], expected: Optional[str]) -> bool:
         """See `Store.put`."""

@@ -15,6 +15,9 @@ from ._rules import first_scope, scope_tokens, scope_union
 if TYPE_CHECKING:
     from ._access import Access
 
+LONGEST_SCOPE = 4000
+"""How many characters of scopes are asked for: more do not fit into the URL that the user is sent to."""
+
 FORGOTTEN = ("invalid_client", "unauthorized_client")
 """What an authorization server says of a client that it does not know."""
 
@@ -61,7 +64,9 @@ class Login:
         if self.scope is not None:
             return self.scope
         before = self.held.requested if self.held is not None else None
-        return scope_union(before, first_scope(self.challenge, self.found, wanted))
+        now = first_scope(self.challenge, self.found, wanted)
+        whole = scope_union(before, now)
+        return whole if len(whole or "") <= LONGEST_SCOPE else now
 
     def others(self) -> Optional[Current]:
         """Return the grant that somebody else has got meanwhile, ``None`` if nobody has."""

@@ -48,6 +48,7 @@ class Machine(TokenAuth):
         prover = access.new_prover(login.held)
         known = access.authority.known_client(found.issuer)
         client = access.authority.run(self._identify(found, known, time.time(), scope), errand)
+        access.authority.bind(client)
         try:
             grant = self._grant(login, found, client, scope, prover)
         except TokenRequestFailed as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NoReturn, Optional, Union
 
 from .._arguments import check_instance, check_no_class
@@ -19,6 +20,7 @@ from ..errors import (
 )
 from . import _code_flow
 from ._access import Access
+from ._answers import quoted
 from ._current import Current
 from ._errand import Errand
 from ._flow import Flow, params_of, read_pending
@@ -29,7 +31,7 @@ from ._machine import credentials
 from ._reading import read_record
 from ._records import ClientRecord, Grant, Pending, ServerRecord
 from ._registration import ClientIdentity, Secret, identify
-from ._rules import check_redirect_uri, scope_union, with_offline_access
+from ._rules import canonical_resource, check_redirect_uri, scope_union, with_offline_access
 from ._settings import as_scopes
 from ._store import Store
 from ._work import Work
@@ -232,7 +234,7 @@ class OAuth(TokenAuth):
 
         logger.info(
             "Waiting for a login at %s as %s; the answer comes to %s",
-            *(public_url(client.issuer), client.client_id, public_url(asking.redirect_uri)),
+            *(public_url(client.issuer), quoted(client.client_id), public_url(asking.redirect_uri)),
         )
         try:
             return asking.ask(pending.url, deadline, check)
@@ -252,10 +254,14 @@ class OAuth(TokenAuth):
         code: str,
         held: Optional[Grant],
     ) -> Current:
+        found, client = read_record(ServerRecord, pending.found), read_record(ClientRecord, pending.client)
+        if client.client_id == self.identity.client_id and not client.registered:
+            known = access.authority.known_client(found.issuer)
+            client = access.authority.run(identify(found, self.identity, known, None, time.time()), errand)
         errand.see_through()
         prover = access.new_prover(held)
         conversation = _code_flow.redeem(
-            pending,
+            replace(pending, client=client.to_json()),
             code,
             now=time.time(),
             signer=self.identity.signer,
@@ -263,7 +269,6 @@ class OAuth(TokenAuth):
             dpop_key=prover.key if prover is not None else None,
         )
         grant = access.authority.run(conversation, errand)
-        found, client = read_record(ServerRecord, pending.found), read_record(ClientRecord, pending.client)
         return access.keep_login(found, client, grant)
 
     def _identify(
@@ -278,6 +283,7 @@ class OAuth(TokenAuth):
         client: ClientRecord = access.authority.run(
             identify(found, self.identity, known, redirect_uri, time.time(), scope=scope), errand
         )
+        access.authority.bind(client)
         if known is None:
             # One that is known may be needed still: the new one is kept together with its own grant.
             access.authority.keep_client(client)
@@ -403,16 +409,6 @@ class OAuth(TokenAuth):
         if not self.vault.take_pending(pending):
             raise AuthError(_NONE_WAITS)
 
-    def reset_client(self, server_url: Optional[str] = None) -> None:
-        """Forget the registration of this client, so that it registers anew at the next login.
-
-        For an authorization server that has forgotten it, and says so only to the user.
-
-        Args:
-            server_url: The MCP server; may be left out where there is only one.
-        """
-        self._access_named(server_url).authority.forget_client(None)
-
 
 def _advice(client: ClientRecord, redirect_uri: str) -> str:
     """Say what may be wrong if users see an error of the authorization server, and nothing comes back."""
@@ -429,10 +425,12 @@ def _advice(client: ClientRecord, redirect_uri: str) -> str:
 def _begin(
     access: Access, found: ServerRecord, client: ClientRecord, redirect_uri: str, scope: Optional[str]
 ) -> Pending:
+    # What was given by hand need not be kept: it is at hand when the user comes back.
+    kept = client if client.registered else replace(client, client_secret=None)
     return _code_flow.begin(
         found,
-        client,
-        server=access.server,
+        kept,
+        server=canonical_resource(access.server),
         principal=access.auth.principal,
         redirect_uri=redirect_uri,
         scope=scope,

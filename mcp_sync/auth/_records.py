@@ -40,12 +40,14 @@ class ServerRecord(Record):
         resource: The ``resource`` parameter (RFC 8707) as it has to be sent, ``None`` for none.
         metadata: The metadata of the authorization server as it came (RFC 8414).
         scopes_supported: What the protected-resource metadata lists, ``None`` where it lists none.
+        logins: When the latest logins for it were, in seconds since 1970.
     """
 
     issuer: str
     resource: Optional[str]
     metadata: Mapping[str, Any]
     scopes_supported: Optional[tuple[str, ...]] = None
+    logins: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)

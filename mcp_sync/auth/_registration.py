@@ -167,16 +167,25 @@ def check_issuer(found: ServerRecord, identity: ClientIdentity, known: Optional[
     Raises:
         IssuerMismatch: It is another.
     """
-    if identity.issuer is not None and not same_issuer(identity.issuer, found.issuer):
-        _wrong_issuer(identity.issuer, found.issuer)
+    check_belongs(found.issuer, identity, known)
+
+
+def check_belongs(issuer: str, identity: ClientIdentity, known: Optional[ClientRecord]) -> None:
+    """Do as `check_issuer`.
+
+    Raises:
+        IssuerMismatch: It is another.
+    """
+    if identity.issuer is not None and not same_issuer(identity.issuer, issuer):
+        _wrong_issuer(identity.issuer, issuer, "")
     by_hand = known is not None and not known.registered and known.client_id == (identity.client_id or "")
-    if by_hand and known is not None and not same_issuer(known.issuer, found.issuer):
-        _wrong_issuer(known.issuer, found.issuer)
+    if by_hand and known is not None and not same_issuer(known.issuer, issuer):
+        _wrong_issuer(known.issuer, issuer, "; issuer= says where its credentials belong")
 
 
-def _wrong_issuer(expected: str, actual: str) -> NoReturn:
+def _wrong_issuer(expected: str, actual: str, advice: str) -> NoReturn:
     raise IssuerMismatch(
-        f"this client is for the authorization server {expected}, but the MCP server names {actual}",
+        f"this client is for the authorization server {expected}, but the MCP server names {actual}{advice}",
         url=public_url(actual),
         expected=expected,
         actual=actual,

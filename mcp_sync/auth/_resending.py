@@ -16,7 +16,7 @@ _DRAINED = 65536
 
 def rewound(request: requests.PreparedRequest) -> bool:
     """Set the body of a request back to its start; return ``False`` if it has none to go back to."""
-    if request.body is None or isinstance(request.body, (str, bytes)):
+    if request.body is None or isinstance(request.body, (str, bytes, bytearray, memoryview)):
         return True
     try:
         rewind_body(request)

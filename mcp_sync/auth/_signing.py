@@ -14,7 +14,7 @@ from typing import Any, Callable, NamedTuple, Optional, Protocol, Union
 
 from .._arguments import check_callback
 from .._concurrency.fork import hold_off
-from ..errors import UsageError
+from ..errors import AuthError, MCPError, UsageError
 
 ALGORITHMS = (
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
@@ -155,7 +155,12 @@ class _FunctionSigner(_Signer):
         return self._name
 
     def _signature(self, data: bytes) -> bytes:
-        signature: Any = self._function(data)
+        try:
+            signature: Any = self._function(data)
+        except MCPError:
+            raise
+        except Exception as error:
+            raise AuthError(f"the function that signs has failed: {type(error).__name__}") from error
         if not isinstance(signature, (bytes, bytearray)) or not signature:
             raise UsageError(f"the function that signs must return bytes, not {type(signature).__name__}")
         size = _SIZES.get(self._name, len(signature))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, TypeVar
 from urllib.parse import urlsplit
 
 from .._protocol.urls import is_loopback
+from ._news import News, news_of
 from ._reading import read_record
 from ._records import ClientRecord, Grant, Key, Pending, Record, ServerRecord
 from ._rules import canonical_resource
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from ._registration import ClientIdentity
 
 logger = logging.getLogger("mcp_sync.auth")
+SIGNED = "private_key_jwt"
 R = TypeVar("R", bound=Record)
 
 PENDING_LIFE = 3600.0  # seconds for which an authorization waits for the user
@@ -70,6 +72,9 @@ class Vault:
         self.store = StoreEdge(store)
         self._registration = registration_name(identity, redirect_uri)
         self._application = application_name(identity, redirect_uri)
+        # Whatever the application does with them, they are the same credentials.
+        self._credentials = _digest(identity.client_id) if identity.client_id else self._application
+        self._signs = identity.signer is not None
         self._pinned = identity.issuer or ""
         self._principal = principal
         self._clock = clock
@@ -79,6 +84,11 @@ class Vault:
         twin = copy.copy(self)
         twin._principal = principal
         return twin
+
+    @property
+    def news(self) -> News:
+        """What tells that this user has logged in, or out."""
+        return news_of(self._principal, self._application)
 
     # What discovery found out about a server.
 
@@ -97,7 +107,9 @@ class Vault:
 
     def client(self, issuer: str) -> Optional[ClientRecord]:
         """Return the registration at an authorization server."""
-        return self._record(ClientRecord, self.client_key(issuer))
+        client = self._record(ClientRecord, self.client_key(issuer))
+        # It may be another program's, or older than a change of this one, which has no key any more.
+        return None if client is not None and client.method == SIGNED and not self._signs else client
 
     def keep_client(self, client: ClientRecord) -> None:
         """Keep a registration; the latest one wins."""
@@ -123,13 +135,24 @@ class Vault:
         """Return what a registration is kept under: other applications have others."""
         return Key("client", issuer, client=self._registration)
 
-    def first_client(self, server: str) -> Optional[ClientRecord]:
-        """Return how a client that was registered by hand was first known for an MCP server, to any user."""
-        return self._record(ClientRecord, Key("client", "", server_name(server), "", self._registration))
+    def first_client(self) -> Optional[ClientRecord]:
+        """Return where credentials that were given by hand were first used, whoever used them."""
+        return self._record(ClientRecord, self._first_key)
 
-    def keep_first_client(self, server: str, client: ClientRecord) -> None:
-        """Keep where its credentials belong, unless that is known."""
-        self.store.put(Key("client", "", server_name(server), "", self._registration), client.to_json(), None)
+    def keep_first_client(self, client: ClientRecord) -> None:
+        """Keep where such credentials belong, unless that is known."""
+        key = self._first_key
+        stored = self.store.get(key)
+        if stored is None or self._understood(ClientRecord, key, stored) is None:
+            self.store.put(key, client.to_json(), stored.version if stored is not None else None)
+
+    def forget_first_client(self) -> None:
+        """Have such credentials belong nowhere yet."""
+        self._replace(self._first_key, None)
+
+    @property
+    def _first_key(self) -> Key:
+        return Key("client", client=self._credentials)
 
     # Grants.
 
@@ -155,7 +178,7 @@ class Vault:
         Returns:
             ``False`` if another grant is there by now: it is the one to use.
         """
-        key = self._grant_key(server, grant.issuer, grant.resource)
+        key = self.key_of(server, grant)
         if self.store.put(key, grant.to_json(), expected):
             return True
         stored = self.store.get(key) if expected is None else None
@@ -185,6 +208,10 @@ class Vault:
     def forget_grant_under(self, key: Key) -> None:
         """Remove whatever is under a key that `grant_key` has returned."""
         self._replace(key, None)
+
+    def key_of(self, server: str, grant: Grant) -> Key:
+        """Return what a certain grant is kept under, whatever is known of the server."""
+        return self._grant_key(server, grant.issuer, grant.resource)
 
     def grant_key(self, server: str) -> Optional[Key]:
         """Return what a grant is kept and locked under, ``None`` while nothing is known of the server."""

@@ -372,9 +372,12 @@ def test_a_post_is_never_redirected() -> None:
 # --- time and size ---------------------------------------------------------------------------------------
 
 
-def test_a_body_is_cut_off_where_it_is_too_long() -> None:
-    with PlainServer(lambda request: Reply(200, b"x" * (LARGEST_BODY + 10))) as server:
+def test_a_body_that_is_too_large_is_called_so() -> None:
+    with PlainServer(lambda request: Reply(200, b"x" * LARGEST_BODY)) as server:
         assert len(get(server.origin).body) == LARGEST_BODY
+    too_large = pytest.raises(AuthError, match="its answer is too large: more than 1048576 bytes")
+    with PlainServer(lambda request: Reply(200, b"x" * (LARGEST_BODY + 1))) as server, too_large:
+        get(server.origin)
 
 
 class Dripping:

@@ -6,6 +6,7 @@ import http.client
 import os
 import socket
 import threading
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -280,6 +281,21 @@ def test_where_there_is_no_browser_the_url_is_written_to_standard_error(capfd) -
         out, err = capfd.readouterr()
         assert URL in err
         assert out == ""
+
+
+def test_nothing_is_asked_of_the_user_any_more_when_the_login_was_given_up(capfd) -> None:
+    seen: list[Any] = []
+
+    def slow(url: str) -> bool:
+        while not seen[0]._is_over:
+            time.sleep(0.01)
+        return False
+
+    with LoopbackBrowser(open=slow).listening() as asking:
+        seen.append(asking)
+        with pytest.raises(CallTimeout):
+            asking.ask("https://as.example/authorize?state=s", Deadline(0.01), check)
+    assert capfd.readouterr().err == ""
 
 
 def test_a_browser_that_does_not_come_back_holds_nothing_up() -> None:

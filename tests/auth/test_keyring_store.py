@@ -66,6 +66,24 @@ def test_no_entry_is_too_long_whatever_the_length_of_the_record(store, ring, siz
     assert max(len(path.read_text("utf-16")) for path in ring.folder.iterdir()) <= 1200
 
 
+def test_an_entry_that_is_being_written_anew_is_not_taken_for_none(store, ring, monkeypatch):
+    store.put(KEY, {"n": 1}, None)
+    real, seen = ring.get_password, []
+
+    def get(service: str, name: str) -> Any:
+        # Some keyrings are one file, which is cut short before it is written.
+        seen.append(name)
+        return None if len(seen) == 1 else real(service, name)
+
+    monkeypatch.setattr(ring, "get_password", get)
+    assert store.get(KEY).value == {"n": 1}
+
+
+def test_a_look_at_a_keyring_leaves_nothing_behind(store, tmp_path):
+    assert store.get(KEY) is None
+    assert not (tmp_path / "locks").exists()
+
+
 def test_no_part_is_left_behind_when_a_record_becomes_shorter_or_goes(store, ring):
     store.put(KEY, LONG, None)
     store.put(KEY, LONG, version(store))

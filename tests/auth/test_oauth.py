@@ -97,10 +97,13 @@ def test_what_cannot_be_is_refused_at_once(options) -> None:
 
 PUBLIC = {
     "OAuth": {"begin", "finish", "for_principal", "logout", "reset_client", "status"},
-    "ClientCredentials": {"for_principal", "logout", "status"},
-    "DeviceCode": {"for_principal", "logout", "status"},
-    "EnterpriseManaged": {"for_principal", "logout", "status"},
-    "WorkloadIdentity": {"for_principal", "from_environment", "from_file", "logout", "status"},
+    "ClientCredentials": {"for_principal", "logout", "reset_client", "status"},
+    "DeviceCode": {"for_principal", "logout", "reset_client", "status"},
+    "EnterpriseManaged": {"for_principal", "logout", "reset_client", "status"},
+    "WorkloadIdentity": {
+        *("for_principal", "from_environment", "from_file"),
+        *("logout", "reset_client", "status"),
+    },
     "BearerToken": {"read"},
 }
 

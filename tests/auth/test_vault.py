@@ -35,7 +35,7 @@ GRANT = Grant(
     "canary-refresh",
     "read",
     "read write",
-    {"kty": "EC"},
+    {"kty": "EC", "crv": "P-256", "x": "x", "y": "y", "d": "canary-key"},
 )
 
 
@@ -188,12 +188,13 @@ def test_a_registration_is_kept_by_issuer_for_all_users(store):
 
 def test_where_a_client_belongs_that_was_registered_by_hand_is_settled_once_for_all_users(store):
     by_hand = ClientRecord(ISSUER, "c1")
-    vault_of(store, "ann", client_id="c1").keep_first_client(SERVER, by_hand)
-    bob = vault_of(store, "bob", client_id="c1")
-    bob.keep_first_client(SERVER, ClientRecord("https://other.example", "c1"))
-    assert bob.first_client(SERVER) == by_hand
-    assert bob.first_client("https://mcp.example/other") is None
-    assert vault_of(store, "ann", client_id="c2").first_client(SERVER) is None
+    vault_of(store, "ann", client_id="c1").keep_first_client(by_hand)
+    bob = vault_of(store, "bob", client_id="c1", grant_types=("client_credentials",))
+    bob.keep_first_client(ClientRecord("https://other.example", "c1"))
+    assert bob.first_client() == by_hand
+    assert vault_of(store, "ann", client_id="c2").first_client() is None
+    bob.forget_first_client()
+    assert vault_of(store, "ann", client_id="c1").first_client() is None
 
 
 def test_a_grant_is_replaced_and_removed_only_by_somebody_who_knows_it(vault):
