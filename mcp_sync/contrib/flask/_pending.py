@@ -17,6 +17,8 @@ from ...errors import InputRequired, MCPError
 if TYPE_CHECKING:
     from ._state import AppState
 
+_now = time.time
+
 PARAMETER = "mcp_input"  # of a page that is shown again, with the result at hand
 WAITING, RESUMING, DONE, FAILED = "waiting", "resuming", "done", "failed"
 _RESULTS: dict[str, Any] = {
@@ -47,13 +49,13 @@ class Pending:
     def is_over(self) -> bool:
         """Whether nobody may answer any more."""
         life = self._state.settings.seconds("INPUT_LIFE")
-        return bool(time.time() - self.value["created_at"] > life)
+        return bool(_now() - self.value["created_at"] > life)
 
     @property
     def is_stuck(self) -> bool:
         """Whether whoever went on with it has died: the server may have acted."""
         patience = self._state.settings.seconds("DEADLINE") + 10
-        return bool(self.value["status"] == RESUMING) and time.time() - self.value["changed_at"] > patience
+        return bool(self.value["status"] == RESUMING) and _now() - self.value["changed_at"] > patience
 
     def waiting(self) -> InputRequired:
         """Return what the server asks."""
@@ -66,7 +68,7 @@ class Pending:
 
     def change(self, **values: Any) -> bool:
         """Keep new values, unless somebody else was faster."""
-        value = {**self.value, **values, "changed_at": time.time()}
+        value = {**self.value, **values, "changed_at": _now()}
         store = StoreEdge(self._state.store)
         if not store.put(_key(self.id), value, self._version):
             return False
@@ -117,8 +119,8 @@ def keep(state: AppState, waiting: InputRequired, alias: str, principal: str, ba
         "for_principal": waiting.principal,
         "envelope": waiting.to_json(key=state.sealer.envelope_key),
         "back": back,
-        "created_at": time.time(),
-        "changed_at": time.time(),
+        "created_at": _now(),
+        "changed_at": _now(),
     }
     pending = Pending(state, secrets.token_urlsafe(24), value, None)
     pending.change()

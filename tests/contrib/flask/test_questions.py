@@ -1,0 +1,185 @@
+"""Questions of servers: a form, in any process, for the user who caused it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from mcp_sync.auth import SQLiteStore
+from mcp_sync.contrib.flask import _pending, signals
+from mcp_sync.testing import FakeServer, ToolContext
+
+from .site import close, csrf_of, greet, make_app
+
+
+@pytest.fixture
+def fake() -> FakeServer:
+    return FakeServer(tools=[greet])
+
+
+@pytest.fixture
+def apps(fake: FakeServer, tmp_path: Any) -> Iterator[tuple[Any, Any]]:
+    """Make two processes of one site, as far as the store is concerned."""
+    with fake.serve_http() as endpoint:
+        made = tuple(
+            make_app(
+                MCP_SERVERS={"greeter": {"url": endpoint.url}},
+                MCP_TOKEN_STORE=SQLiteStore(tmp_path / "store.sqlite"),
+            )
+            for _ in range(2)
+        )
+        yield made
+        for each in made:
+            close(each)
+
+
+def logged_in(app: Any, name: str = "ada") -> Any:
+    browser = app.test_client()
+    browser.get(f"/login/{name}")
+    return browser
+
+
+def test_a_question_becomes_a_form_and_the_page_goes_on_with_the_answer(apps: Any, fake: FakeServer) -> None:
+    browser, elsewhere = logged_in(apps[0]), logged_in(apps[1])
+    form = browser.get("/use/greeter/greet?x=1")
+    assert form.status_code == 303
+    shown = elsewhere.get(form.location)
+    assert "What is your name?" in shown.text
+    assert '<label for="q0-name">Your name (needed)</label>' in shown.text
+    assert 'type="number"' in shown.text
+
+    bad = elsewhere.post(form.location, data={"mcp_csrf": csrf_of(elsewhere), "q0-name": "A", "q0-age": "x"})
+    assert bad.status_code == 422
+    assert 'aria-invalid="true"' in bad.text
+    assert 'value="A"' in bad.text
+    told = []
+    with signals.input_answered.connected_to(lambda app, **values: told.append(values["server"])):
+        good = elsewhere.post(form.location, data={"mcp_csrf": csrf_of(elsewhere), "q0-name": "Ada"})
+    assert told == ["greeter"]
+    assert good.status_code == 303
+    assert good.location.startswith("/use/greeter/greet?x=1&mcp_input=")
+    assert browser.get(good.location).json == {"text": "Hello, Ada!"}
+    calls = fake.count("tools/call")
+    assert browser.get(good.location).json == {"text": "Hello, Ada!"}  # Loaded anew, it calls nothing.
+    assert fake.count("tools/call") == calls
+    assert browser.get(form.location).status_code == 303
+
+
+def test_another_call_or_another_user_does_not_get_the_answer(apps: Any, fake: FakeServer) -> None:
+    ada, bob = logged_in(apps[0]), logged_in(apps[0], "bob")
+    form = ada.get("/use/greeter/greet").location
+    assert bob.get(form).status_code == 404
+    assert bob.post(form, data={"mcp_csrf": csrf_of(bob), "q0-name": "Bob"}).status_code == 404
+    good = ada.post(form, data={"mcp_csrf": csrf_of(ada), "q0-name": "Ada"})
+    assert bob.get(good.location).status_code == 303  # Bob is asked himself.
+
+
+def test_a_call_of_a_post_shows_its_result_on_a_page(apps: Any) -> None:
+    browser = logged_in(apps[0])
+    form = browser.post("/post/greeter/greet").location
+    answer = {"mcp_csrf": csrf_of(browser), "mcp_action": "decline"}
+    shown = browser.post(form, data=answer)
+    assert shown.status_code == 200
+    assert "Hello, stranger!" in shown.text
+
+
+def test_a_form_without_the_token_of_the_session_does_nothing(apps: Any, fake: FakeServer) -> None:
+    browser = logged_in(apps[0])
+    form = browser.get("/use/greeter/greet").location
+    calls = fake.count("tools/call")
+    assert browser.post(form, data={"q0-name": "Ada"}).status_code == 400
+    assert fake.count("tools/call") == calls
+
+
+def test_programs_are_told_where_the_form_is(apps: Any) -> None:
+    told = logged_in(apps[0]).get("/use/greeter/greet", headers={"Accept": "application/json"})
+    assert (told.status_code, told.json["error"]) == (409, "input_required")
+    assert told.json["url"].endswith(told.json["id"])
+
+
+def test_what_is_out_of_date_is_gone_and_what_is_unknown_is_404(apps: Any) -> None:
+    browser = logged_in(apps[0])
+    form = browser.get("/use/greeter/greet").location
+    apps[0].config["MCP_INPUT_LIFE"] = 1e-9
+    assert browser.get(form).status_code == 410
+    assert browser.get(form).status_code == 404
+    assert browser.get("/mcp/input/nothing").status_code == 404
+
+
+def test_only_one_of_two_windows_goes_on(apps: Any, fake: FakeServer, monkeypatch: Any) -> None:
+    browser = logged_in(apps[0])
+    form = browser.get("/use/greeter/greet").location
+    answer = {"mcp_csrf": csrf_of(browser), "q0-name": "Ada"}
+    seen = []
+    resume = _pending.Pending.resume
+
+    def slow(self: Any, client: Any, answers: Any) -> Any:
+        seen.append(logged_in(apps[1]).get(form).status_code)
+        return resume(self, client, answers)
+
+    monkeypatch.setattr(_pending.Pending, "resume", slow)
+    assert browser.post(form, data=answer).status_code == 303
+    assert seen == [409]
+
+
+def test_a_worker_that_died_while_it_went_on_leaves_a_question_that_can_be_answered(
+    apps: Any, monkeypatch: Any
+) -> None:
+    browser = logged_in(apps[0])
+    form = browser.get("/use/greeter/greet").location
+    answer = {"mcp_csrf": csrf_of(browser), "q0-name": "Ada"}
+
+    class Killed(BaseException):
+        pass
+
+    def die(*args: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(_pending.Pending, "resume", die)
+        with pytest.raises(Killed):
+            browser.post(form, data=answer)
+    other = logged_in(apps[1])
+    assert other.get(form).status_code == 409
+    monkeypatch.setattr(_pending, "_now", lambda: time.time() + 60)
+    assert "may have got through" in other.get(form).text
+    assert other.post(form, data={**answer, "mcp_csrf": csrf_of(other)}).status_code == 303
+
+
+def test_a_server_that_asks_twice_is_answered_twice(apps: Any, fake: FakeServer) -> None:
+    def twice(context: ToolContext) -> str:
+        first = context.elicit("One?", {"type": "object", "properties": {"a": {"type": "boolean"}}})
+        second = context.elicit("Two?", {"type": "object", "properties": {"b": {"type": "string"}}})
+        return f"{first['content']['a']} {second['content']['b']}"
+
+    fake.add_tool(twice)
+    browser = logged_in(apps[0])
+    form = browser.get("/use/greeter/twice").location
+    again = browser.post(form, data={"mcp_csrf": csrf_of(browser), "q0-a": "true"})
+    assert (again.status_code, again.location) == (303, form)
+    assert "Two?" in browser.get(form).text
+    done = browser.post(form, data={"mcp_csrf": csrf_of(browser), "q0-b": "yes"})
+    assert browser.get(done.location).json == {"text": "True yes"}
+
+
+def test_a_page_to_visit_is_shown_with_its_host(apps: Any, fake: FakeServer) -> None:
+    def pay(context: ToolContext) -> str:
+        return str(context.elicit_url("Pay first", "https://pay.example/x?y=1&z=2")["action"])
+
+    def trap(context: ToolContext) -> str:
+        return str(context.elicit_url("Pay first", "javascript:alert(1)")["action"])
+
+    fake.add_tool(pay)
+    fake.add_tool(trap)
+    browser = logged_in(apps[0])
+    form = browser.get("/use/greeter/pay").location
+    shown = browser.get(form).text
+    assert "<strong>pay.example</strong>" in shown
+    assert 'href="https://pay.example/x?y=1&amp;z=2"' in shown
+    done = browser.post(form, data={"mcp_csrf": csrf_of(browser)})
+    assert browser.get(done.location).json == {"text": "accept"}
+    shown = browser.get(browser.get("/use/greeter/trap").location).text
+    assert 'href="javascript' not in shown
