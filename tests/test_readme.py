@@ -99,7 +99,7 @@ def make_server() -> FakeServer:
 def test_every_example_runs_and_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The user who is asked to log in agrees to everything.
     namespace: dict[str, Any] = {"__name__": "readme", "the_user_logs_in_at": agree}
-    names = ("grants", "grants.sqlite", "refunds", "mcp.json", "tools.lock", "results")
+    names = ("grants", "grants.sqlite", "refunds", "mcp.json", "tools.lock", "results", "search.jsonl")
     files = {f'"{name}"': repr(str(tmp_path / name)) for name in names}
     monkeypatch.setattr(webbrowser, "open", visit)
     monkeypatch.setenv("MCP_TOKEN", "a-token")
