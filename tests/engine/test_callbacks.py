@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from mcp_sync import Client, InMemory, Limits, progress, types
-from mcp_sync.testing import FakeServer, FakeTool
+from mcp_sync.testing import FakeServer, FakeTool, NotificationCollector
 
 from .background import Background, wait_until
 from .scripted import DuplexTarget, PostTarget, legacy, text
@@ -149,16 +149,14 @@ def test_notifications_come_in_order_one_at_a_time_as_models():
 
 
 def test_log_messages_reach_both_callbacks():
-    logged, handled = [], []
+    logged, handled = NotificationCollector(), NotificationCollector()
     target = DuplexTarget(legacy())
-    with Client(
-        target, mode="legacy", logging_callback=logged.append, message_handler=handled.append
-    ) as client:
+    with Client(target, mode="legacy", logging_callback=logged, message_handler=handled):
         target.now.say(log({"a": 1}))
-        target.now.sync()
-        client._engine.router.worker.drain(client._deadline(5), 5)
-    assert [(params.level, params.data) for params in logged] == [("info", {"a": 1})]
-    assert isinstance(handled[0], types.LoggingMessageNotification)
+        params = logged.wait_for(types.LoggingMessageNotificationParams)
+        handled.wait_for(types.LoggingMessageNotification)
+    assert (params.level, params.data) == ("info", {"a": 1})
+    assert len(logged) == len(handled) == 1
 
 
 def test_what_a_notification_callback_raises_is_logged_and_the_next_one_comes(caplog):

@@ -15,6 +15,7 @@ from mcp_sync.errors import (
     ProtocolError,
     RemoteError,
 )
+from mcp_sync.testing import NotificationCollector
 
 from .background import Background, wait_until
 from .scripted import DuplexTarget, PostTarget, modern, text
@@ -237,15 +238,15 @@ def test_an_error_code_of_another_type_is_read(client, channel, code):
 
 def test_an_error_for_what_is_no_request_fails_no_call():
     """A server may answer a notification, although it must not; it has read it, so it is no call of ours."""
-    seen = []
+    seen = NotificationCollector()
     target = DuplexTarget()
-    with Client(target, message_handler=seen.append) as client:
+    with Client(target, message_handler=seen) as client:
         call = Background(client.call_tool, "x")
         request = target.now.expect("tools/call")
         target.now.say({"jsonrpc": "2.0", "id": None, "error": {"code": -32601, "message": "no such thing"}})
         target.now.answer(request, text("done"))
         assert call.result().text == "done"
-        wait_until(lambda: any(isinstance(each, ProtocolError) for each in seen))
+        seen.wait_for(ProtocolError)
 
 
 def test_an_error_without_id_on_a_stream_of_its_own_concerns_no_post():
@@ -330,13 +331,13 @@ def test_no_rubbish_ends_the_reader_or_a_call(rubbish):
 
 
 def test_what_is_no_message_is_reported_to_the_message_handler():
-    target, seen = DuplexTarget(), []
-    with Client(target, message_handler=seen.append) as client:
+    target, seen = DuplexTarget(), NotificationCollector()
+    with Client(target, message_handler=seen) as client:
         waiting = call(client)
         request = target.now.expect("tools/call")
         target.now.say("rubbish", {"jsonrpc": "2.0"})
         target.now.answer(request, RESULT)
         waiting.result()
-        client._engine.router.worker.drain(client._deadline(5), 5)
-    assert [type(fault) for fault in seen] == [InvalidMessage, InvalidMessage]
-    assert "rubbish" in seen[0].excerpt
+        seen.wait_for(InvalidMessage, count=2)
+    assert "rubbish" in seen.messages[0].excerpt
+    assert len(seen) == 2

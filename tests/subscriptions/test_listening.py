@@ -20,10 +20,9 @@ from mcp_sync import (
     ResourceUpdated,
     ToolsChanged,
     UsageError,
-    types,
 )
 from mcp_sync.subscriptions import Interest
-from mcp_sync.testing import FakeServer
+from mcp_sync.testing import FakeServer, NotificationCollector
 
 from .places import LEGACY, MODERN, PATIENCE, PLACES, SOON, URI, Place, make_server
 
@@ -281,15 +280,8 @@ def test_several_subscriptions_share_a_client(place: Place) -> None:
 @everywhere
 def test_the_message_handler_hears_of_a_subscribed_resource(place: Place) -> None:
     server = make_server()
-    heard: list[Any] = []
-    came = threading.Event()
-
-    def handle(message: Any) -> None:
-        if isinstance(message, types.ResourceUpdatedNotification):
-            heard.append(message.params.uri)
-            came.set()
-
-    with place.client(server, message_handler=handle) as client:
+    heard = NotificationCollector()
+    with place.client(server, message_handler=heard) as client:
         client.subscribe_resource(URI)
         client.subscribe_resource(URI)
         if place.is_modern:
@@ -299,12 +291,12 @@ def test_the_message_handler_hears_of_a_subscribed_resource(place: Place) -> Non
             with client.listen(tools=True):
                 pass
         server.resource_updated(URI)
-        assert came.wait(PATIENCE)
+        heard.wait_for("resources/updated", timeout=PATIENCE)
         client.unsubscribe_resource(URI)
         if place.is_modern:
             server.wait_for_subscriptions(0)
         client.unsubscribe_resource(URI)
-    assert heard == [URI]
+    assert [message.params.uri for message in heard.of("resources/updated")] == [URI]
 
 
 @legacy
