@@ -2,13 +2,13 @@
 
 python examples/oauth_web.py https://example.com/mcp [PORT]
 
-Open http://127.0.0.1:PORT/?user=ada in a browser. A real application knows its user from a login of its own,
-and not from a cookie that anybody can write.
+Open http://127.0.0.1:PORT/?user=ada in a browser; /logout ends it. A real application knows its user from a
+login of its own, and not from a cookie that anybody can write.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections.abc import Iterable
 from http.cookies import SimpleCookie
 from typing import Any
@@ -42,6 +42,8 @@ class Application:
         headers = [("Content-Type", "text/plain; charset=utf-8"), ("Set-Cookie", f"user={user}; HttpOnly")]
         if environ["PATH_INFO"] == "/callback":
             status, location, text = self._finish(user, query)
+        elif environ["PATH_INFO"] == "/logout":
+            status, location, text = self._log_out(user)
         else:
             status, location, text = self._tools(user)
         if location:
@@ -71,14 +73,27 @@ class Application:
             return "400 Bad Request", "", f"Not logged in: {error}\n"
         return "302 Found", "/", ""
 
+    def _log_out(self, user: str) -> tuple[str, str, str]:
+        # A real application does this for a POST with a token of its own, which no other site can forge.
+        try:
+            self._oauth(user).logout()
+        except AuthError as error:
+            return "500 Internal Server Error", "", f"Not logged out: {error}\n"
+        return "200 OK", "", f"{user} is logged out\n"
 
-def main(mcp_url: str, port: str = "8000") -> None:
-    with make_server("127.0.0.1", int(port), None) as server:
+
+def main(url: str, port: int) -> None:
+    with make_server("127.0.0.1", port, None) as server:
         own_url = f"http://127.0.0.1:{server.server_port}"
-        server.set_app(Application(mcp_url, own_url, MemoryStore()))
+        server.set_app(Application(url, own_url, MemoryStore()))
         print(f"Listening at {own_url}/?user=ada", flush=True)
         server.serve_forever()
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("url", help="the MCP server")
+    parser.add_argument("port", nargs="?", type=int, default=8000, help="where to listen, 0 for a free port")
+    main(**vars(parser.parse_args()))

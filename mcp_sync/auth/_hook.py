@@ -52,6 +52,12 @@ class TokenAuth(AuthBase):
     (the longest counts); any other is a server of its own. With ``server_url`` there is one only, for all
     paths of its origin. A token goes to no other origin, neither after a redirect nor later.
 
+    With ``requests`` alone ``timeout`` bounds each request to the MCP server. What is asked of authorization
+    servers takes 30 seconds at most for each conversation, a user as long as the interaction says.
+
+    A log-out or a login counts at once for all objects of the process that have the same user and client;
+    other processes that share the store notice it within 30 seconds.
+
     Args:
         identity: Who asks.
         scopes: What to ask for; what the MCP server demands is added.
@@ -289,7 +295,8 @@ class TokenAuth(AuthBase):
     def logout(self, server_url: Optional[str] = None) -> bool:
         """Have the tokens for a server revoked (RFC 7009), and forget them in any case.
 
-        Waits 5 seconds for the authorization server at most. The registration of the client stays.
+        Waits 5 seconds for the authorization server at most. The registration of the client stays, and so
+        does the note which authorization server it was.
 
         Args:
             server_url: The MCP server; may be left out where there is only one.

@@ -141,8 +141,9 @@ class ClientCredentials(Machine):
         private_key_id: The ``kid`` of the key.
         scopes: What to ask for; what the MCP server demands, or else lists, is added.
         method: How it authenticates; chosen if not given.
-        issuer: The only authorization server that may be asked. Without it, it is the one that the MCP
-            server names: that server decides then who gets to see the secret.
+        issuer: The only authorization server that may be asked. Without it, it is the one that the first MCP
+            server names: that server decides then who gets to see the secret. For the store it stays that
+            one; where another is named, a call raises `IssuerMismatch`.
         settings: ``store``, ``principal``, ``server_url``, ``allow_private``, ``allow_http``, ``dpop``,
             ``verify``, ``proxies``, ``cert`` and ``leeway``, as in `OAuth`.
 
@@ -195,8 +196,9 @@ class WorkloadIdentity(Machine):
         client_id: The name of the client, where the authorization server wants one.
         client_secret: Its secret, where it has one.
         scopes: What to ask for; what the MCP server demands, or else lists, is added.
-        issuer: The only authorization server that may be asked. Without it, it is the one that the MCP
-            server names: that server decides then who gets to see the token.
+        issuer: The only authorization server that may be asked. Without it, it is the one that the first MCP
+            server names: that server decides then who gets to see the token. For the store it stays that
+            one; where another is named, a call raises `IssuerMismatch`.
 
     Raises:
         UsageError: It cannot be so.

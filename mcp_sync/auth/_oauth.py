@@ -56,10 +56,12 @@ class OAuth(TokenAuth):
 
     ``Client(url, auth=OAuth())`` is all that a script needs: the first request that is refused opens the
     browser. The user has five minutes. Their time does not count for `Timeouts.open`; a ``timeout`` of a call
-    ends the wait like any other.
+    ends the wait like any other. What the authorization server was asked for by then is seen through: the
+    next call finds it.
 
     In a web application give ``redirect_uri``, and no interaction. A call for which somebody has to log in
-    then raises `AuthorizationRequired`, whose ``url`` is where to send them; when they come back, pass the
+    then raises `AuthorizationRequired`, whose ``url`` is where to send them (an error without one says that a
+    login would not help); when they come back, pass the
     URL of that request to `finish`, in this process or in another one with the same store.
 
     Everything is looked up: the authorization server, the name of the client (``client_id``, else
@@ -70,7 +72,8 @@ class OAuth(TokenAuth):
     a grant of its own, by its URL: see `TokenAuth`.
 
     Args:
-        client_id: The name of the client, where it was registered by hand.
+        client_id: The name of the client, where it was registered by hand. It belongs to ``issuer``, or else
+            to the first authorization server that it is used at; at another a call raises `IssuerMismatch`.
         client_secret: Its secret, if it has one, or a function that returns it.
         client_metadata_url: Where its metadata document lies, whose URL is its name.
         issuer: The only authorization server that may be asked.

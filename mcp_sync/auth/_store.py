@@ -34,6 +34,12 @@ class Stored(NamedTuple):
 class Store(Protocol):
     """Keeps records. Safe for any number of threads, and as far as it says so for processes.
 
+    Its methods are called on the threads of the callers, and on those that see a refresh through.
+
+    What is kept of a user stays until they log out; of those who never come back, an application may remove
+    records by ``Key.principal``. Logins that nobody has finished are over after an hour, and go when the same
+    user begins another one.
+
     Raises:
         AuthError: From every method: the store cannot be read or written. Nothing is lost then.
     """

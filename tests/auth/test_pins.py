@@ -87,13 +87,21 @@ def test_a_server_that_changes_hands_does_not_get_credentials_that_were_used_at_
 
 def test_credentials_belong_where_they_were_shown_even_if_that_came_to_nothing(good, other) -> None:
     store = MemoryStore()
+    asked: list[str] = []
+
+    def secret() -> str:
+        asked.append(SECRET)
+        return SECRET
+
     good.on_token = lambda form: json_reply({"error": "invalid_scope"}, 400)
     with protected(good) as first, protected(other) as second:
         with pytest.raises(AuthError):
-            add(first.url, ClientCredentials("me", SECRET, store=store))
-        auth = ClientCredentials("me", SECRET, store=store)
+            add(first.url, ClientCredentials("me", secret, store=store))
+        auth = ClientCredentials("me", secret, store=store)
+        asked.clear()
         with pytest.raises(IssuerMismatch):
             add(second.url, auth)
+        assert asked == []
         auth.reset_client(second.url)
         assert add(second.url, auth) == '{"sum": 3}'
 
