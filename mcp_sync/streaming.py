@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
 from ._concurrency.bell import Bell
 from ._concurrency.deadline import Deadline
+from ._concurrency.fork import hold_off
 from ._concurrency.pending import PendingCall
 from ._engine.progress import DirectSink
 from .errors import CallTimeout
@@ -39,6 +40,12 @@ class Progress(NamedTuple):
     progress: float
     total: Optional[float] = None
     message: Optional[str] = None
+
+    def _repr_html_(self) -> str:
+        """Return a bar for a notebook."""
+        with hold_off():
+            from .types._html import progress_html
+        return progress_html(self.progress, self.total, self.message)
 
 
 class _Queue(DirectSink):

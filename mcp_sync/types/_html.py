@@ -12,7 +12,7 @@ from typing import Any
 from mcp_sync.types._binary import decode_base64, encode_base64
 from mcp_sync.types._contents import resources_in
 
-__all__ = ["list_html", "result_html", "tool_html"]
+__all__ = ["list_html", "progress_html", "result_html", "tool_html"]
 
 _LONGEST = 20_000
 _LARGEST = 8 * 1024 * 1024
@@ -70,6 +70,13 @@ def tool_html(tool: Any) -> str:
 
 def _code(text: Any) -> str:
     return f"<code>{escaped(text)}</code>"
+
+
+def progress_html(progress: Any, total: Any, message: Any) -> str:
+    """Return a bar; one that only says "busy" if it is not known how far there is to go."""
+    size = f'value="{float(progress):g}" max="{float(total):g}"' if total and total > 0 else ""
+    told = f"{float(progress):g}" + (f" of {float(total):g}" if total else "")
+    return _page(f"<progress {size}></progress> <span>{told} {escaped(message or '')}</span>")
 
 
 def list_html(items: Sequence[Any], address: str) -> str:

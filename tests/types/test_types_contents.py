@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 import pytest
 
 from mcp_sync import FolderRefused, UsageError, types
+from mcp_sync.streaming import Progress
 
 PNG = b"\x89PNG\r\n\x1a\n..."
 IMAGE = {"type": "image", "data": base64.b64encode(PNG).decode(), "mimeType": "image/png"}
@@ -164,7 +165,7 @@ HOSTILE = (
 )
 HARMLESS = {
     *("div", "p", "pre", "code", "table", "thead", "tbody", "tr", "th", "td"),
-    *("details", "summary", "strong", "img", "audio"),
+    *("details", "summary", "strong", "img", "audio", "progress", "span"),
 }
 SOURCE = re.compile("data:(?:image|audio)/[a-z0-9-]+;base64,[A-Za-z0-9+/=]*")
 
@@ -175,7 +176,7 @@ class Checker(HTMLParser):
     def handle_starttag(self, tag, attrs):
         assert tag in HARMLESS
         for name, value in attrs:
-            assert name in ("style", "class", "src", "alt", "controls")
+            assert name in ("style", "class", "src", "alt", "controls", "value", "max")
             assert name != "src" or SOURCE.fullmatch(value)
 
 
@@ -202,6 +203,8 @@ def odd(kind, **fields):
             input_schema={
                 "properties": {HOSTILE: {"type": HOSTILE, "description": HOSTILE}, "a": 1}, "required": 1},
         ),
+        Progress(1, 3, HOSTILE),
+        Progress(1, 0, None),
         types.Tool(name="a", input_schema={"properties": [HOSTILE]}),
         types.ListToolsResult(tools=[types.Tool(name=HOSTILE, description=HOSTILE, input_schema={})] * 300),
         types.ListResourcesResult(resources=[types.Resource(uri=HOSTILE, name=HOSTILE)]),
@@ -222,6 +225,13 @@ def test_images_and_sounds_are_shown_in_notebooks():
     page = result(IMAGE, SOUND, blob())._repr_html_()
     assert page.count(f"data:image/png;base64,{IMAGE['data']}") == 2
     assert "<audio controls" in page
+
+
+def test_progress_is_a_bar():
+    page = Progress(1, 4, "reading")._repr_html_()
+    assert '<progress value="1" max="4">' in page
+    assert "1 of 4 reading" in page
+    assert "<progress >" in Progress(7)._repr_html_()
 
 
 def test_a_field_of_a_server_does_not_replace_what_notebooks_ask_for():
