@@ -25,6 +25,11 @@ T = TypeVar("T")
 
 _PATIENCE = 10.0  # how long one operation may take, in seconds
 _CONNECTION_AGE = 60
+_SQLITE_PATIENCE = 1.0
+_LOCKED = (
+    "a transaction, probably that of this request, keeps the token store from being written: SQLite locks "
+    "its whole file; use its WAL mode, or name another database by MCP_SYNC['DATABASE']"
+)
 _THREADS = 2
 
 
@@ -38,7 +43,7 @@ def run(operation: Callable[[], T]) -> T:
     """Do something with the database that stays, and return what it returns.
 
     Raises:
-        AuthError: It takes too long.
+        AuthError: It takes too long, or on SQLite the transaction of this request is in the way.
     """
     connection = connections[conf.get("DATABASE")]
     is_open = connection.connection is not None
@@ -47,9 +52,8 @@ def run(operation: Callable[[], T]) -> T:
     try:
         return _helpers.run(operation)
     except OperationalError as error:
-        # On SQLite the transaction of this very request may be what locks the database.
         if connection.vendor == "sqlite" and "locked" in str(error):
-            return operation()
+            raise AuthError(_LOCKED) from error
         raise
 
 
@@ -97,7 +101,12 @@ class _Helpers:
         connection = connections[conf.get("DATABASE")]
         if connection not in self._opened:
             # Kept for a while, also where the connections of requests are not.
-            connection.settings_dict = {**connection.settings_dict, "CONN_MAX_AGE": _CONNECTION_AGE}
+            changes: dict[str, Any] = {"CONN_MAX_AGE": _CONNECTION_AGE}
+            if connection.vendor == "sqlite":
+                # Mostly it is the transaction of this very request that locks the database.
+                options = connection.settings_dict["OPTIONS"]
+                changes["OPTIONS"] = {**options, "timeout": min(options.get("timeout", 5), _SQLITE_PATIENCE)}
+            connection.settings_dict = {**connection.settings_dict, **changes}
             connection.inc_thread_sharing()
             self._opened.append(connection)
         connection.close_if_unusable_or_obsolete()

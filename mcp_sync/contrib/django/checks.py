@@ -129,6 +129,13 @@ def _check_deployment() -> Iterator[checks.CheckMessage]:
         text = "tokens are encrypted with a key derived from SECRET_KEY: who has that can read them"
         hint = "Set MCP_SYNC['ENCRYPTION_KEYS'], with SECRET_KEY as the last one until mcp_rotate has run."
         yield checks.Warning(text, hint=hint, id="mcp_sync.W005")
+    database = settings.DATABASES.get(conf.get("DATABASE"), {})
+    if str(database.get("ENGINE", "")).endswith("sqlite3") and database.get("ATOMIC_REQUESTS"):
+        text = "with SQLite and ATOMIC_REQUESTS, no token can be refreshed in a view that has read something"
+        hint = (
+            "Use the WAL mode of SQLite, or have MCP_SYNC['DATABASE'] name a database without transactions."
+        )
+        yield checks.Warning(text, hint=hint, id="mcp_sync.W006")
     try:
         commands = [alias for alias, entry in conf.entries().items() if entry.config.kind == "stdio"]
     except (MCPError, ImproperlyConfigured):

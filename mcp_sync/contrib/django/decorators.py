@@ -31,6 +31,9 @@ def mcp_login_required(*aliases: str) -> Callable[[Callable[..., Any]], Callable
     return decorate
 
 
+_GOOD = ("valid", "refreshable")
+
+
 def is_connected(alias: str, user: Any) -> bool:
     """Whether a user has a grant for a server, or needs none. Asks nobody.
 
@@ -41,4 +44,4 @@ def is_connected(alias: str, user: Any) -> bool:
     if server.needs_user and not getattr(user, "is_authenticated", False):
         return False
     oauth = server.oauth_for(user)
-    return oauth is None or oauth.status(server.url).state != "needs_login"
+    return oauth is None or oauth.status(server.url).state in _GOOD

@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib.auth.views import redirect_to_login
+from django.db import transaction
 from django.http import Http404, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.utils.decorators import method_decorator
@@ -35,7 +36,7 @@ logger = logging.getLogger("mcp_sync.django")
 _REFUSALS = {"decline": decline, "cancel": cancel}
 
 
-@method_decorator(never_cache, name="dispatch")
+@method_decorator([never_cache, transaction.non_atomic_requests], name="dispatch")
 class PendingInputView(View):
     """Shows the form (GET), and goes on with the call (POST: ``action`` is accept, decline or cancel).
 

@@ -69,6 +69,7 @@ class ModelTokenStore:
     def put(self, key: Key, value: Optional[Mapping[str, Any]], expected: Optional[str]) -> bool:
         """See `mcp_sync.auth.Store`."""
         name = digest(self.alias, key)
+        before = self.get(key) if key.kind == "grant" and expected is not None and value is not None else None
         if value is None:
             is_done = _connections.run(lambda: _delete(_rows(key), name, expected))
         else:
@@ -78,7 +79,8 @@ class ModelTokenStore:
             else:
                 changed = _rows(key).filter(key=name, version=expected)
                 is_done = bool(_connections.run(lambda: changed.update(**row)))
-        if is_done and key.kind == "grant":
+        # What is there already is written once more before a refresh, to see that it can be written.
+        if is_done and key.kind == "grant" and (before is None or before.value != value):
             self._tell(key, value, expected)
         return is_done
 

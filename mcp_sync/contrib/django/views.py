@@ -11,7 +11,7 @@ from typing import Any, Optional
 
 from django.conf import settings
 from django.contrib.auth.views import redirect_to_login
-from django.db import DatabaseError
+from django.db import DatabaseError, transaction
 from django.http import Http404, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.shortcuts import render
 from django.utils.decorators import method_decorator
@@ -35,7 +35,7 @@ NEXT = "mcp_sync_next"  # in the session: where users go on, by the server
 _MOST_PLACES = 20
 
 
-@method_decorator(never_cache, name="dispatch")
+@method_decorator([never_cache, transaction.non_atomic_requests], name="dispatch")
 class ServerView(View):
     """What the pages have in common.
 

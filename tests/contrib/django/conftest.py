@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +16,7 @@ pytest.importorskip("cryptography")
 
 from tests.contrib.django import site
 
-site.configure(site.SQLITE)
+site.configure(json.loads(os.environ.get("MCP_SYNC_TEST_DATABASE", "null")) or site.SQLITE)
 
 from django.contrib.auth import get_user_model
 from django.core.management import call_command

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from mcp_sync.contrib.django.models import Grant
+import pytest
+from django.test import Client, override_settings
+
+from mcp_sync.contrib.django import crypto, signals
+from mcp_sync.contrib.django.models import Grant, PendingFlow
 
 from .conftest import browser_of, connect
 
@@ -19,3 +23,210 @@ def test_a_user_connects_and_a_view_calls_a_tool_as_them(guarded, ada):
     assert (back.status_code, back["Location"]) == (302, "/whoami/")
     assert browser.get("/whoami/").content == b"ada at the server"
     assert Grant.objects.get().user == ada
+
+
+def test_the_tokens_are_not_readable_in_the_database(guarded, ada):
+    browser = browser_of(ada)
+    connect(browser, guarded.auth, "ada at the server")
+    browser.get("/whoami/")
+    request = guarded.fake.received("tools/call")
+    assert request
+    row = Grant.objects.get()
+    assert "access_token" not in repr(row.__dict__)
+    assert "access_token" in crypto.unseal(row.data, row.key)
+    assert crypto.unseal(row.data, "another row") is None
+
+
+def test_two_users_never_see_each_other(guarded, ada, bob):
+    one, other = browser_of(ada), browser_of(bob)
+    connect(one, guarded.auth, "ada at the server")
+    assert other.get("/whoami/").status_code == 302
+    connect(other, guarded.auth, "bob at the server")
+    assert one.get("/whoami/").content == b"ada at the server"
+    assert other.get("/whoami/").content == b"bob at the server"
+
+
+def test_a_program_gets_401_with_a_link(guarded, ada):
+    answer = browser_of(ada).get("/whoami/", headers={"accept": "application/json"})
+    assert answer.status_code == 401
+    assert answer.json() == {
+        "error": "authorization_required",
+        "server": "guarded",
+        "url": "http://localhost/mcp/connect/guarded/?next=%2Fwhoami%2F",
+    }
+
+
+def test_htmx_is_sent_to_the_page(guarded, ada):
+    answer = browser_of(ada).get("/whoami/", headers={"HX-Request": "true"})
+    assert answer.status_code == 401
+    assert answer["HX-Redirect"].startswith("/mcp/connect/guarded/")
+
+
+def test_who_is_not_logged_in_logs_in_at_this_site_first(guarded):
+    browser = Client(SERVER_NAME="localhost")
+    away = browser.get("/whoami/")
+    assert away["Location"].startswith("/mcp/connect/guarded/")
+    assert browser.get(away["Location"])["Location"].startswith("/login/?next=/mcp/connect/guarded/")
+
+
+def test_the_decorator_keeps_out_who_is_not_connected(guarded, ada):
+    browser = browser_of(ada)
+    assert browser.get("/connected/")["Location"].startswith("/mcp/connect/guarded/")
+    connect(browser, guarded.auth, "ada at the server")
+    assert browser.get("/connected/").json() == {"ok": True}
+
+
+def test_the_decorator_asks_no_server(guarded, ada):
+    browser_of(ada).get("/connected/")
+    assert guarded.fake.received("server/discover") == []
+    assert guarded.auth.asked == {}
+
+
+def test_a_callback_counts_once(guarded, ada):
+    browser = browser_of(ada)
+    sent = browser.post("/mcp/connect/guarded/")
+    back = guarded.auth.consent(sent["Location"], "ada at the server")
+    assert browser.get(back).status_code == 302
+    again = browser.get(back)
+    assert again.status_code == 409
+    assert "used already" in again.content.decode()
+    assert browser.get("/whoami/").content == b"ada at the server"
+
+
+def test_a_callback_of_another_user_is_refused_and_uses_up_nothing(guarded, ada, bob):
+    one, other = browser_of(ada), browser_of(bob)
+    back = guarded.auth.consent(one.post("/mcp/connect/guarded/")["Location"], "ada at the server")
+    refused = other.get(back)
+    assert refused.status_code == 403
+    assert not Grant.objects.exists()
+    assert one.get(back).status_code == 302
+    assert Grant.objects.get().user == ada
+
+
+def test_a_forged_state_is_refused(guarded, ada):
+    browser = browser_of(ada)
+    browser.post("/mcp/connect/guarded/")
+    answer = browser.get("/mcp/callback/guarded/?code=x&state=forged")
+    assert answer.status_code == 400
+    assert browser.get("/mcp/callback/guarded/").status_code == 400
+
+
+def test_a_forged_issuer_is_refused_and_uses_up_nothing(guarded, ada):
+    browser = browser_of(ada)
+    back = guarded.auth.consent(browser.post("/mcp/connect/guarded/")["Location"], "ada at the server")
+    forged = back.rpartition("iss=")[0] + "iss=https%3A%2F%2Fevil.example"
+    assert browser.get(forged).status_code == 400
+    assert browser.get(back).status_code == 302
+
+
+def test_a_user_who_refuses_is_told_so(guarded, ada):
+    browser = browser_of(ada)
+    guarded.auth.denies = True
+    answer = connect(browser, guarded.auth, "ada")
+    assert answer.status_code == 403
+    assert "Access was not granted" in answer.content.decode()
+    assert not Grant.objects.exists()
+
+
+def test_a_user_disconnects(guarded, ada):
+    browser = browser_of(ada)
+    connect(browser, guarded.auth, "ada at the server")
+    assert browser.get("/mcp/disconnect/guarded/").status_code == 405
+    answer = browser.post("/mcp/disconnect/guarded/", {"next": "/connected/"})
+    assert answer["Location"] == "/connected/"
+    assert not Grant.objects.exists()
+    assert guarded.auth.asked["/revoke"] >= 1
+    assert browser.get("/whoami/").status_code == 302
+
+
+def test_a_deleted_grant_leads_to_the_page_to_connect(guarded, ada):
+    browser = browser_of(ada)
+    connect(browser, guarded.auth, "ada at the server")
+    Grant.objects.all().delete()
+    assert browser.get("/whoami/")["Location"].startswith("/mcp/connect/guarded/")
+
+
+def test_a_grant_that_was_withdrawn_leads_to_the_page_to_connect(guarded, ada):
+    browser = browser_of(ada)
+    connect(browser, guarded.auth, "ada at the server")
+    guarded.auth.forget_grants()
+    assert browser.get("/whoami/")["Location"].startswith("/mcp/connect/guarded/")
+
+
+def test_posts_without_a_csrf_token_are_refused(guarded, ada):
+    browser = Client(SERVER_NAME="localhost", enforce_csrf_checks=True)
+    browser.force_login(ada)
+    assert browser.post("/mcp/connect/guarded/").status_code == 403
+    assert browser.post("/mcp/disconnect/guarded/").status_code == 403
+
+
+@pytest.mark.parametrize("place", ["https://evil.example/", "//evil.example", "javascript:alert(1)", ""])
+def test_next_leads_to_no_other_site(guarded, ada, place):
+    browser = browser_of(ada)
+    sent = browser.post("/mcp/connect/guarded/", {"next": place})
+    back = browser.get(guarded.auth.consent(sent["Location"], "ada"))
+    assert back["Location"] == "/"
+
+
+def test_an_unknown_server_is_404(guarded, ada):
+    browser = browser_of(ada)
+    assert browser.get("/mcp/connect/nobody/").status_code == 404
+    assert browser.get("/mcp/callback/nobody/?state=x").status_code == 404
+
+
+def test_an_authorization_server_that_is_away_is_502(guarded, ada):
+    browser = browser_of(ada)
+    guarded.auth.close()
+    answer = browser.post("/mcp/connect/guarded/")
+    assert answer.status_code == 502
+    assert "did not come about" in answer.content.decode()
+
+
+def test_a_refresh_is_kept_and_told(guarded, ada):
+    told = []
+
+    def hear(**values):
+        told.append((values["alias"], values["user_id"]))
+
+    browser = browser_of(ada)
+    connect(browser, guarded.auth, "ada at the server")
+    signals.grant_refreshed.connect(hear)
+    try:
+        guarded.auth.expire_access_tokens()
+        assert browser.get("/whoami/").content == b"ada at the server"
+    finally:
+        signals.grant_refreshed.disconnect(hear)
+    assert told == [("guarded", ada.pk)]
+    assert guarded.auth.asked["refresh_token"] == 1
+
+
+def test_a_grant_goes_with_its_user(guarded, ada):
+    connect(browser_of(ada), guarded.auth, "ada at the server")
+    ada.delete()
+    assert not Grant.objects.exists()
+    assert not PendingFlow.objects.exclude(user=None).exists()
+
+
+def test_the_metadata_document_names_the_callbacks(guarded):
+    own = {"SERVERS": guarded.servers, "BASE_URL": "https://app.example.com", "CLIENT_METADATA": True}
+    with override_settings(MCP_SYNC=own):
+        body = Client().get("/mcp/client-metadata.json").json()
+    assert body["client_id"] == "https://app.example.com/mcp/client-metadata.json"
+    assert body["redirect_uris"] == ["https://app.example.com/mcp/callback/guarded/"]
+    assert Client().get("/mcp/client-metadata.json").status_code == 404
+
+
+def test_a_tool_call_is_told(guarded, ada):
+    told = []
+
+    def hear(**values):
+        told.append((values["alias"], values["tool"], values["user"].pk, values["ok"]))
+
+    browser = browser_of(ada)
+    connect(browser, guarded.auth, "ada at the server")
+    signals.tool_called.connect(hear)
+    try:
+        browser.get("/whoami/")
+    finally:
+        signals.tool_called.disconnect(hear)
+    assert told == [("guarded", "whoami", ada.pk, True)]

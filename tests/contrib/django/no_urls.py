@@ -1,0 +1,3 @@
+"""A site without the pages of mcp_sync."""
+
+urlpatterns: list = []

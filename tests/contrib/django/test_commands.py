@@ -1,0 +1,156 @@
+"""The commands of ``manage.py``, and the admin."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from io import StringIO
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.core.management import CommandError, call_command
+from django.test import override_settings
+from django.utils import timezone
+
+from mcp_sync.contrib.django import signals
+from mcp_sync.contrib.django.models import Grant, PendingFlow, PendingInput
+from mcp_sync.contrib.django.stores import ModelTokenStore
+from mcp_sync.contrib.django.test import fake_server
+from mcp_sync.testing import FakeServer
+
+from .conftest import browser_of, connect
+from .test_store import KEY
+
+
+def run(*words, **options):
+    out = StringIO()
+    call_command(*words, stdout=out, **options)
+    return out.getvalue()
+
+
+@pytest.fixture
+def reports():
+    fake = FakeServer(tools={"add": lambda a=0, b=0: f"{a}+{b}"}, resources={"report://today": "All is well"})
+    with fake.serve_http() as endpoint, override_settings(MCP_SYNC=_settings(endpoint.url)):
+        yield fake
+
+
+def _settings(url):
+    return {"SERVERS": {"reports": {"URL": url}}}
+
+
+def test_servers_and_tools_are_listed(reports):
+    assert "reports  idle" in run("mcp_list")
+    assert "add" in run("mcp_list", "reports")
+
+
+def test_a_tool_is_called(reports):
+    assert run("mcp_call", "reports", "add", "a=x", "b:=2") == "x+2\n"
+    with pytest.raises(CommandError, match="no argument"):
+        run("mcp_call", "reports", "add", "a")
+    with pytest.raises(CommandError, match="no JSON"):
+        run("mcp_call", "reports", "add", "a:=x")
+
+
+def test_a_resource_is_read(reports):
+    assert run("mcp_read", "reports", "report://today") == "All is well\n"
+
+
+def test_a_wrong_alias_is_one_line(reports):
+    with pytest.raises(CommandError, match="reports"):
+        run("mcp_call", "nobody", "add")
+
+
+def test_all_servers_are_asked(reports):
+    assert "1 tools" in run("mcp_check")
+    servers = {"gone": {"URL": "http://127.0.0.1:1/mcp"}}
+    with override_settings(MCP_SYNC={"SERVERS": servers}), pytest.raises(CommandError, match="1 of"):
+        run("mcp_check")
+
+
+def test_a_command_for_a_user_uses_their_grant(guarded, ada):
+    connect(browser_of(ada), guarded.auth, "ada at the server")
+    assert run("mcp_call", "guarded", "whoami", user="ada") == "ada at the server\n"
+    with pytest.raises(CommandError, match="give --user"):
+        run("mcp_call", "guarded", "whoami")
+    with pytest.raises(CommandError, match="no user"):
+        run("mcp_call", "guarded", "whoami", user="nobody")
+    assert run("mcp_logout", "guarded", user="ada") == "revoked and forgotten\n"
+    with pytest.raises(CommandError, match="has to connect"):
+        run("mcp_call", "guarded", "whoami", user="ada")
+
+
+def test_a_user_is_connected_in_the_terminal(guarded, ada, monkeypatch):
+    out = StringIO()
+
+    def pasted():
+        url = next(line for line in out.getvalue().splitlines() if line.startswith("http"))
+        return guarded.auth.consent(url, "ada at the server")
+
+    monkeypatch.setattr("builtins.input", pasted)
+    call_command("mcp_login", "guarded", user="ada", stdout=out)
+    assert "connected" in out.getvalue()
+    assert Grant.objects.get().user == ada
+
+
+def test_what_is_over_is_deleted(guarded, ada):
+    browser_of(ada).post("/mcp/connect/guarded/")
+    with fake_server("desk", tools={"greet": lambda context: context.elicit("Who?", {"type": "object"})}):
+        browser_of(ada).get("/greet/")
+    assert run("mcp_prune") == "deleted: 0 logins, 0 questions, 0 tasks\n"
+    PendingFlow.objects.update(updated=timezone.now() - timedelta(hours=3))
+    PendingInput.objects.update(expires=timezone.now() - timedelta(hours=3))
+    assert "1 questions" in run("mcp_prune")
+    assert not PendingFlow.objects.exists()
+
+
+def test_everything_is_encrypted_with_the_first_key():
+    store = ModelTokenStore("a")
+    with override_settings(MCP_SYNC={"ENCRYPTION_KEYS": ["old"]}):
+        store.put(KEY, {"n": 1}, None)
+    with override_settings(MCP_SYNC={"ENCRYPTION_KEYS": ["new", "old"]}):
+        assert run("mcp_rotate") == "encrypted anew: 1; readable with none of the keys: 0\n"
+    with override_settings(MCP_SYNC={"ENCRYPTION_KEYS": ["new"]}):
+        assert store.get(KEY).value == {"n": 1}
+
+
+def test_the_admin_shows_no_token_and_revokes(guarded, ada):
+    connect(browser_of(ada), guarded.auth, "ada at the server")
+    row = Grant.objects.get()
+    admin = browser_of(get_user_model().objects.create_superuser("root", password="x"))
+    for place in ("", f"{row.pk}/change/"):
+        page = admin.get(f"/admin/mcp_sync/grant/{place}")
+        assert page.status_code == 200
+        assert "guarded" in page.content.decode()
+        assert row.data not in page.content.decode()
+    assert admin.get("/admin/mcp_sync/grant/add/").status_code == 403
+    for name in ("clientregistration", "pendingflow", "pendinginput", "taskrecord"):
+        assert admin.get(f"/admin/mcp_sync/{name}/").status_code == 200
+    tested = admin.post(
+        "/admin/mcp_sync/grant/", {"action": "test", "_selected_action": [row.pk]}, follow=True
+    )
+    assert "1 tools" in tested.content.decode()
+    answer = admin.post(
+        "/admin/mcp_sync/grant/", {"action": "revoke", "_selected_action": [row.pk]}, follow=True
+    )
+    assert "1 grant was forgotten" in answer.content.decode()
+    assert not Grant.objects.exists()
+
+
+def test_what_a_server_tells_becomes_signals(reports):
+    told = []
+
+    class Out(StringIO):
+        def write(self, text):
+            if "listening" in text:
+                reports.tools_changed()
+            return super().write(text)
+
+    def hear(**values):
+        told.append(values["alias"])
+
+    signals.tools_changed.connect(hear)
+    try:
+        call_command("mcp_listen", "reports", events=1, stdout=Out())
+    finally:
+        signals.tools_changed.disconnect(hear)
+    assert told == ["reports"]

@@ -1,0 +1,148 @@
+"""A call asks its user something, who answers in a form; any worker goes on with it."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+import pytest
+from django.test import override_settings
+from django.utils import timezone
+
+from mcp_sync.contrib.django.models import PendingInput
+from mcp_sync.contrib.django.test import fake_server
+
+from .conftest import browser_of
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "title": "Your name", "minLength": 2},
+        "nights": {"type": "integer", "minimum": 1, "maximum": 9, "default": 1},
+        "size": {"type": "string", "enum": ["small", "large"]},
+        "breakfast": {"type": "boolean", "title": "Breakfast?"},
+    },
+    "required": ["name"],
+}
+GOOD = {"action": "accept", "q0-field0": "Ada", "q0-field1": "3", "q0-field2": "large", "q0-field3": "on"}
+
+
+def greet(context):
+    answer = context.elicit("Who are you?", SCHEMA)
+    if answer.get("action") != "accept":
+        return f"nobody: {answer.get('action')}"
+    return f"Hello {answer['content']}"
+
+
+@pytest.fixture
+def desk():
+    with fake_server("desk", tools={"greet": greet}) as fake:
+        yield fake
+
+
+def asked(browser):
+    answer = browser.get("/greet/")
+    assert answer.status_code == 302, answer.content
+    return answer["Location"]
+
+
+def test_a_question_becomes_a_form_and_its_answer_ends_the_call(desk, ada):
+    browser = browser_of(ada)
+    place = asked(browser)
+    page = browser.get(place).content.decode()
+    assert "Who are you?" in page
+    assert "Your name" in page
+    assert re.search(r'<input type="number"[^>]* max="9"', page)
+    done = browser.post(place, GOOD)
+    assert (done.status_code, done["Location"]) == (302, place)
+    shown = browser.get(place).content.decode()
+    assert "Ada" in shown
+    onward = re.search(r'href="(/greet/[^"]*)"', shown)[1]
+    answer = browser.get(onward).content.decode()
+    assert answer == "Hello {'name': 'Ada', 'nights': 3, 'size': 'large', 'breakfast': True}"
+    assert len(desk.received("tools/call")) == 2
+
+
+def test_a_wrong_answer_is_shown_beside_its_field_and_sends_nothing(desk, ada):
+    browser = browser_of(ada)
+    place = asked(browser)
+    answer = browser.post(place, {**GOOD, "q0-field0": "", "q0-field1": "12"})
+    assert answer.status_code == 422
+    assert answer.content.decode().count('class="errorlist"') == 2
+    assert len(desk.received("tools/call")) == 1
+    assert browser.post(place, GOOD).status_code == 302
+
+
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+def test_a_user_may_refuse(desk, ada, action):
+    browser = browser_of(ada)
+    place = asked(browser)
+    browser.post(place, {"action": action})
+    assert f"nobody: {action}" in browser.get(place).content.decode()
+
+
+def test_what_is_typed_is_escaped(desk, ada):
+    browser = browser_of(ada)
+    place = asked(browser)
+    answer = browser.post(place, {**GOOD, "q0-field0": "<script>", "q0-field1": "12"})
+    assert "<script>" not in answer.content.decode()
+
+
+def test_an_answer_counts_once(desk, ada):
+    browser = browser_of(ada)
+    place = asked(browser)
+    browser.post(place, GOOD)
+    again = browser.post(place, GOOD)
+    assert again.status_code == 302
+    assert len(desk.received("tools/call")) == 2
+
+
+def test_a_question_of_somebody_else_is_not_there(desk, ada, bob):
+    place = asked(browser_of(ada))
+    assert browser_of(bob).get(place).status_code == 404
+    assert browser_of(bob).post(place, GOOD).status_code == 404
+    pk = place.rstrip("/").rpartition("/")[2]
+    browser_of(ada).post(place, GOOD)
+    assert "Ada" not in browser_of(bob).get(f"/greet/?mcp_input={pk}").content.decode()
+
+
+def test_a_program_gets_409_with_a_link(desk, ada):
+    answer = browser_of(ada).get("/greet/", headers={"accept": "application/json"})
+    assert answer.status_code == 409
+    assert answer.json()["error"] == "input_required"
+    assert "/mcp/input/" in answer.json()["url"]
+
+
+def test_a_question_that_is_too_old_is_410(desk, ada):
+    browser = browser_of(ada)
+    place = asked(browser)
+    PendingInput.objects.update(expires=timezone.now() - timedelta(seconds=1))
+    assert browser.get(place).status_code == 410
+    assert browser.post(place, GOOD).status_code == 410
+    assert len(desk.received("tools/call")) == 1
+
+
+def test_a_question_whose_key_is_gone_is_410(desk, ada):
+    browser = browser_of(ada)
+    place = asked(browser)
+    with override_settings(MCP_SYNC={"ENCRYPTION_KEYS": ["another key"]}), fake_server("desk", desk):
+        assert browser.get(place).status_code == 410
+
+
+def test_what_a_worker_left_undone_is_taken_up_by_another(desk, ada):
+    browser = browser_of(ada)
+    place = asked(browser)
+    PendingInput.objects.update(status=PendingInput.Status.RESUMING, updated=timezone.now())
+    assert browser.post(place, GOOD).status_code == 409
+    PendingInput.objects.update(updated=timezone.now() - timedelta(seconds=60))
+    assert browser.post(place, GOOD).status_code == 302
+    assert "Ada" in browser.get(place).content.decode()
+
+
+def test_the_arguments_and_answers_are_encrypted(desk, ada):
+    browser = browser_of(ada)
+    place = asked(browser)
+    browser.post(place, GOOD)
+    row = PendingInput.objects.get()
+    assert "Ada" not in repr(row.__dict__)
+    assert "greet" not in row.envelope

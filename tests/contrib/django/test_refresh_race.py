@@ -1,0 +1,54 @@
+"""Workers of several processes refresh the same grant, whose refresh tokens are good for one use each."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from django.db import connection
+
+from .conftest import browser_of, connect
+
+ROOT = Path(__file__).parents[3]
+PROCESSES, THREADS, CALLS = 3, 3, 25
+EXPIRY = 70  # after so many calls no token is good any more
+
+
+def test_processes_and_threads_share_a_grant_that_is_refreshed_all_the_time(guarded, ada):
+    calls = itertools.count(1)
+
+    def whoami(context):
+        user = guarded.auth.user_of(context.headers)
+        if next(calls) % EXPIRY == 0:
+            guarded.auth.expire_access_tokens()
+        return user or "expired meanwhile"
+
+    guarded.fake.remove_tool("whoami")
+    guarded.fake.add_tool(whoami, "whoami")
+    connect(browser_of(ada), guarded.auth, "ada at the server")
+    database = {
+        key: connection.settings_dict[key]
+        for key in ("ENGINE", "NAME", "USER", "PASSWORD", "HOST", "PORT", "OPTIONS")
+    }
+    connection.close()
+    arguments = [json.dumps(database), guarded.url, str(ada.pk), str(THREADS), str(CALLS)]
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.contrib.django.refresher", *arguments],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(PROCESSES)
+    ]
+    try:
+        answers = [worker.communicate(timeout=50)[0] for worker in workers]
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.wait()
+    assert [json.loads(answer) for answer in answers] == [[]] * PROCESSES
+    assert guarded.auth.asked["refresh_token"] > 1

@@ -1,0 +1,165 @@
+"""The token store on models: one winner, whatever the database, and nothing that a rollback takes back."""
+
+from __future__ import annotations
+
+import threading
+import unittest
+
+import pytest
+from django.db import connection, transaction
+from django.test import TestCase, override_settings
+
+from mcp_sync import CallTimeout
+from mcp_sync.auth import Deadline, Key
+from mcp_sync.contrib.django import crypto
+from mcp_sync.contrib.django.models import Grant
+from mcp_sync.contrib.django.stores import ModelTokenStore
+from mcp_sync.errors import AuthError
+
+KEY = Key("grant", "https://auth.example", "https://mcp.example/mcp", "somebody", "app")
+
+
+@pytest.fixture
+def store():
+    return ModelTokenStore("a")
+
+
+def test_a_record_comes_back_as_it_was(store):
+    assert store.get(KEY) is None
+    assert store.put(KEY, {"access_token": "one", "scope": "x y"}, None)
+    stored = store.get(KEY)
+    assert stored.value == {"access_token": "one", "scope": "x y"}
+    assert Grant.objects.get().scopes == "x y"
+
+
+def test_only_the_version_that_was_named_is_replaced(store):
+    assert store.put(KEY, {"n": 1}, None)
+    assert not store.put(KEY, {"n": 2}, None)
+    first = store.get(KEY).version
+    assert store.put(KEY, {"n": 2}, first)
+    assert not store.put(KEY, {"n": 3}, first)
+    assert not store.put(KEY, None, first)
+    assert store.put(KEY, None, store.get(KEY).version)
+    assert store.get(KEY) is None
+    assert store.put(KEY, None, None)
+
+
+def test_servers_have_rooms_of_their_own(store):
+    store.put(KEY, {"n": 1}, None)
+    assert ModelTokenStore("b").get(KEY) is None
+
+
+def test_a_row_that_was_moved_is_worth_nothing(store):
+    store.put(KEY, {"n": 1}, None)
+    other = KEY._replace(principal="mallory")
+    store.put(other, {"n": 2}, None)
+    Grant.objects.filter(principal="mallory").update(data=Grant.objects.get(principal="somebody").data)
+    assert store.get(other).value == {}
+
+
+def test_what_no_key_can_read_may_be_replaced(store):
+    store.put(KEY, {"n": 1}, None)
+    with override_settings(MCP_SYNC={"ENCRYPTION_KEYS": ["another"]}):
+        found = store.get(KEY)
+        assert found.value == {}
+        assert store.put(KEY, {"n": 2}, found.version)
+        assert store.get(KEY).value == {"n": 2}
+
+
+def test_keys_can_be_replaced(store):
+    with override_settings(SECRET_KEY="old"):
+        store.put(KEY, {"n": 1}, None)
+    with override_settings(SECRET_KEY="new", SECRET_KEY_FALLBACKS=["old"]):
+        assert store.get(KEY).value == {"n": 1}
+        row = Grant.objects.get()
+        Grant.objects.update(data=crypto.reseal(row.data))
+    with override_settings(SECRET_KEY="new"):
+        assert store.get(KEY).value == {"n": 1}
+
+
+def test_a_grant_for_a_user_who_is_gone_is_refused(store):
+    with pytest.raises(AuthError, match="gone"):
+        store.put(KEY._replace(principal="user:4711"), {"n": 1}, None)
+
+
+def test_what_was_written_survives_the_rollback_of_the_request(store):
+    store.put(KEY, {"n": 1}, None)
+    with pytest.raises(ZeroDivisionError), transaction.atomic():
+        assert store.put(KEY, {"n": 2}, store.get(KEY).version)
+        assert store.get(KEY).value == {"n": 2}
+        raise ZeroDivisionError
+    assert store.get(KEY).value == {"n": 2}
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="other databases lock rows")
+def test_a_request_that_has_locked_the_database_is_told_so(store):
+    store.put(KEY, {"n": 1}, None)
+    with transaction.atomic():
+        Grant.objects.update(issuer="changed")
+        with pytest.raises(AuthError, match="WAL"):
+            store.put(KEY, {"n": 2}, store.get(KEY).version)
+    assert store.get(KEY).value == {"n": 1}
+
+
+def test_the_lock_keeps_threads_apart(store):
+    with store.lock(KEY, Deadline(5)):
+        found = []
+
+        def try_it():
+            try:
+                with store.lock(KEY, Deadline(0.05)):
+                    found.append("held")
+            except CallTimeout:
+                found.append("timeout")
+            finally:
+                connection.close()
+
+        thread = threading.Thread(target=try_it)
+        thread.start()
+        thread.join()
+        assert found == ["timeout"]
+    with store.lock(KEY, Deadline(1)):
+        pass
+
+
+def test_of_many_threads_each_change_is_made_once(store):
+    store.put(KEY, {"n": 0}, None)
+    start = threading.Barrier(6)
+    failures = []
+
+    def count():
+        try:
+            start.wait()
+            for _ in range(5):
+                with store.lock(KEY, Deadline(30)):
+                    stored = store.get(KEY)
+                    if not store.put(KEY, {"n": stored.value["n"] + 1}, stored.version):
+                        failures.append("overtaken")
+        except Exception as error:
+            failures.append(error)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=count) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert store.get(KEY).value == {"n": 30}
+
+
+def test_in_a_test_case_the_store_works_on_the_connection_of_the_test():
+    class Inside(TestCase):
+        """It rolls everything back, and its rows are seen by its own connection only."""
+
+        def test(self):
+            store = ModelTokenStore("a")
+            with store.lock(KEY, Deadline(1)):
+                assert store.put(KEY, {"n": 1}, None)
+            assert store.get(KEY).value == {"n": 1}
+
+    result = unittest.TestResult()
+    unittest.TestSuite([Inside("test")]).run(result)
+    assert (result.errors, result.failures, result.testsRun) == ([], [], 1)
+    assert not Grant.objects.exists()
