@@ -82,6 +82,8 @@ class GivenArguments:
             else:
                 raise click.UsageError(f"{word.key} is given twice")
             seen.add(word.key)
+        if schema is not None:
+            _check_names(arguments, schema)
         return arguments
 
 
@@ -158,10 +160,14 @@ def _property(root: Mapping[str, Any], key: str) -> Any:
 def _typed(word: Given, schema: Any, root: Mapping[str, Any]) -> Any:
     """Turn a text into a value that the schema admits."""
     alternatives = _alternatives(schema, root)
-    for values in (each["enum"] for each in alternatives if isinstance(each.get("enum"), list)):
+    enums = [_enum(each) for each in alternatives]
+    for values in filter(None, enums):
         chosen = _choice(word.text, values)
         if chosen:
             return chosen[0]
+    if enums and all(enums):
+        wanted = ", ".join(json.dumps(value, ensure_ascii=False) for values in enums for value in values)
+        raise click.UsageError(f"{word.key}: {word.text!r} is none of {wanted}")
     kinds = {kind for each in alternatives for kind in _kinds(each)}
     if not kinds or "string" in kinds:
         return word.text
@@ -192,6 +198,30 @@ def _resolve(reference: str, root: Mapping[str, Any]) -> Any:
         part = part.replace("~1", "/").replace("~0", "~")
         found = found.get(part) if isinstance(found, Mapping) else None
     return found if reference.startswith("#/") else None
+
+
+def _enum(schema: Mapping[str, Any]) -> list[Any]:
+    """Return the only values that a schema admits, none if it names no values."""
+    if "const" in schema:
+        return [schema["const"]]
+    values = schema.get("enum")
+    return values if isinstance(values, list) else []
+
+
+def _check_names(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
+    """See that nothing is missing, and that nothing is there that the tool does not take.
+
+    Raises:
+        click.UsageError: It is so.
+    """
+    properties, required = schema.get("properties"), schema.get("required")
+    known = list(properties) if isinstance(properties, Mapping) else []
+    unknown = [name for name in arguments if name not in known]
+    if unknown and schema.get("additionalProperties") is False and not schema.get("patternProperties"):
+        raise click.UsageError(f"{unknown[0]}: no such argument; there are: {', '.join(known) or 'none'}")
+    missing = [str(name) for name in required if name not in arguments] if isinstance(required, list) else []
+    if missing:
+        raise click.UsageError(f"missing: {', '.join(missing)}")
 
 
 def _kinds(schema: Mapping[str, Any]) -> list[str]:

@@ -79,10 +79,10 @@ def read(options: CommonOptions, words: tuple[str, ...]) -> None:
 @click.argument(
     "words", nargs=-1, metavar="[TARGET] SKILL FOLDER [-- COMMAND...]", shell_complete=servers_first
 )
-@click.option("--overwrite", is_flag=True, help="Replace a folder that holds the skill already.")
+@click.option("--overwrite", is_flag=True, help="Replace a folder that is there.")
 @common_options
 def download(options: CommonOptions, words: tuple[str, ...], overwrite: bool) -> None:
-    """Write all files of a skill into a new folder below FOLDER; all of them, or none."""
+    """Write all files of a skill into a new folder; all of them, or none."""
     server, rest = named_server(options, words)
     if len(rest) != 2:
         raise click.UsageError("name a skill and a folder")

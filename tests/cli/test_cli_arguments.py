@@ -169,3 +169,21 @@ def test_a_word_of_another_form_is_refused(word: str) -> None:
 def test_json_that_is_none_is_refused(word: str) -> None:
     with pytest.raises(click.UsageError, match=r"a: .* is no JSON"):
         read_arguments([word]).typed(None)
+
+
+def test_what_is_none_of_the_values_of_the_schema_names_them() -> None:
+    schema = {"properties": {"colour": {"type": "string", "enum": ["red", "green"]}, "one": {"const": 1}}}
+
+    with pytest.raises(click.UsageError, match=r"colour: 'blue' is none of \"red\", \"green\""):
+        read_arguments(["colour=blue"]).typed(schema)
+    assert read_arguments(["one=1"]).typed(schema) == {"one": 1}
+
+
+def test_what_is_missing_or_unknown_is_named() -> None:
+    schema = {"properties": {"a": {}, "b": {}}, "required": ["a", "b"], "additionalProperties": False}
+
+    with pytest.raises(click.UsageError, match="missing: b"):
+        read_arguments(["a=1"]).typed(schema)
+    with pytest.raises(click.UsageError, match="c: no such argument; there are: a, b"):
+        read_arguments(["a=1", "b=1", "c=1"]).typed(schema)
+    assert read_arguments(["a=1", "b=1", "c=1"]).typed({"properties": {"a": {}}}) == dict.fromkeys("abc", "1")

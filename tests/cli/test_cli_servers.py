@@ -1,0 +1,149 @@
+"""Servers by their names in configuration files, and the command that lists them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import DEMO_SERVER, invoke
+
+from mcp_sync.cli.demo_server import build
+from mcp_sync.testing._http import HTTPEndpoint
+
+
+@pytest.fixture
+def endpoint() -> Iterator[HTTPEndpoint]:
+    with build().serve_http() as served:
+        yield served
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
+    return tmp_path
+
+
+def write(path: Path, **servers: Any) -> str:
+    path.write_text(json.dumps({"mcpServers": servers}))
+    return str(path)
+
+
+def test_a_name_of_the_file_here_is_a_server(here: Path, endpoint: HTTPEndpoint) -> None:
+    write(here / "mcp.json", demo={"url": endpoint.url, "headers": {"X-A": "1"}})
+    ran = invoke("call", "demo", "add", "a=1", "b=2", "--header", "X-B: 2", "--mode", "legacy")
+
+    assert (ran.code, ran.out, ran.err) == (0, '{"sum": 3}\n', "")
+    headers = endpoint.requests[-1].headers
+    assert (headers["x-a"], headers["x-b"], headers["mcp-protocol-version"]) == ("1", "2", "2025-11-25")
+
+
+def test_a_command_of_a_file_is_started(here: Path) -> None:
+    started = {"command": DEMO_SERVER[0], "args": DEMO_SERVER[1:], "inheritEnv": "all"}
+    path = write(here / "x.json", demo=started)
+    assert invoke("ping", "demo", "--config", path).code == 0
+
+
+def test_the_option_wins_over_the_variable_and_that_over_the_file_here(
+    here: Path, endpoint: HTTPEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(here / "mcp.json", one={"url": endpoint.url})
+    monkeypatch.setenv("MCP_SYNC_CONFIG", write(here / "b.json", two={"url": endpoint.url}))
+    option = write(here / "c.json", three={"url": endpoint.url})
+
+    assert invoke("ping", "two").code == 0
+    assert invoke("ping", "three", "--config", option).code == 0
+    ran = invoke("ping", "one")
+    assert ran.code == 2
+    assert "there is no server 'one'" in ran.err
+
+
+def test_a_name_without_a_file_is_wrong_use(here: Path) -> None:
+    ran = invoke("tools", "demo")
+
+    assert ran.code == 2
+    assert "'demo' is no URL" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"mcpServers": {"a": {"command": "x"},}}', "a comma after the last entry"),
+        ('{"mcpServers": {"a": {"url": "http://h/${MCP_NOT_SET}"}}}', "MCP_NOT_SET is not set"),
+        ('{"mcpServers": ', "line 1, column"),
+        ("[]", "mcp.json"),
+        ('{"mcpServers": {"a": {"command": 7}}}', "server 'a'"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named_with_the_place(here: Path, text: str, said: str) -> None:
+    (here / "mcp.json").write_text(text)
+    ran = invoke("tools", "a")
+
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err
+    assert "mcp.json" in ran.err
+    assert "Traceback" not in ran.err
+    assert invoke("tools", "a", "--json").error["kind"] == "usage"
+
+
+def test_an_unknown_key_is_told_and_ignored(here: Path, endpoint: HTTPEndpoint) -> None:
+    write(here / "mcp.json", demo={"url": endpoint.url, "colour": "red"})
+    ran = invoke("ping", "demo")
+
+    assert ran.code == 0
+    assert "server 'demo', key 'colour': unknown, and ignored" in ran.err
+
+
+def test_a_header_for_a_command_is_wrong_use(here: Path) -> None:
+    write(here / "mcp.json", demo={"command": sys.executable})
+    assert invoke("ping", "demo", "--header", "A: b").code == 2
+
+
+def test_servers_are_listed_with_their_secrets_hidden(here: Path) -> None:
+    write(here / "mcp.json", web={"url": "https://u:geheim@host/mcp", "headers": {"X-Key": "geheim"}})
+    (here / ".vscode").mkdir()
+    (here / ".vscode" / "mcp.json").write_text(
+        json.dumps(
+            {"servers": {"git": {"command": "git-mcp", "args": ["--token", "geheim"], "disabled": True}}}
+        )
+    )
+    ran = invoke("servers")
+
+    assert ran.code == 0
+    assert "mcp.json (mcp-sync)\n  web [http] https://" in ran.out
+    assert "(VS Code)\n  git [stdio, disabled] git-mcp" in ran.out
+    assert "geheim" not in ran.out
+    listed = invoke("servers", "--json")
+    assert [each["host"] for each in listed.json["files"]] == ["mcp-sync", "VS Code"]
+    assert "geheim" not in listed.out
+
+
+def test_a_broken_file_of_a_host_does_not_hide_the_others(here: Path) -> None:
+    write(here / "mcp.json", web={"url": "https://host/mcp"})
+    (here / ".mcp.json").write_text("{")
+    ran = invoke("servers")
+
+    assert ran.code == 0
+    assert "web [http] https://host/mcp" in ran.out
+    assert ".mcp.json (Claude Code)\n  " in ran.out
+
+
+def test_a_check_names_what_is_missing_and_exits_with_1(here: Path) -> None:
+    path = write(here / "a.json", web={"url": "https://host/${MCP_NOT_SET}"})
+    ran = invoke("servers", "--check", "--config", path)
+
+    assert ran.code == 1
+    assert "MCP_NOT_SET is not set" in ran.err
+    assert len(invoke("servers", "--check", "--json", "--config", path).json["problems"]) == 1
+    good = write(here / "b.json", web={"url": "https://host/"})
+    assert invoke("servers", "--check", "--config", good).code == 0
+
+
+def test_no_configuration_is_said_to_be_none(here: Path) -> None:
+    ran = invoke("servers")
+
+    assert (ran.code, ran.out, ran.err) == (0, "", "There are no configuration files.\n")
