@@ -285,8 +285,10 @@ def test_where_there_is_no_browser_the_url_is_written_to_standard_error(capfd) -
 
 def test_nothing_is_asked_of_the_user_any_more_when_the_login_was_given_up(capfd) -> None:
     seen: list[Any] = []
+    threads: list[threading.Thread] = []
 
     def slow(url: str) -> bool:
+        threads.append(threading.current_thread())
         while not seen[0]._is_over:
             time.sleep(0.01)
         return False
@@ -294,7 +296,8 @@ def test_nothing_is_asked_of_the_user_any_more_when_the_login_was_given_up(capfd
     with LoopbackBrowser(open=slow).listening() as asking:
         seen.append(asking)
         with pytest.raises(CallTimeout):
-            asking.ask("https://as.example/authorize?state=s", Deadline(0.01), check)
+            asking.ask("https://as.example/authorize?state=s", Deadline(0.5), check)
+    threads[0].join()
     assert capfd.readouterr().err == ""
 
 
