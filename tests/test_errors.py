@@ -98,7 +98,7 @@ EXAMPLES = [
     TokenRequestFailed("words", error="invalid_grant", status=400, transient=False),
     IssuerMismatch("words", expected="https://a", actual="https://b"),
     InsufficientScope("words", scopes=("read", "write")),
-    *(remote_error(code, "words", [1], status=404) for code in errors._BY_CODE),
+    *(remote_error(code, "words", [1], status=404) for code in errors._remote._BY_CODE),
 ]
 
 

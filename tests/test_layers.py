@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from mcp_sync._protocol.versions import TRAITS
 
@@ -68,7 +67,10 @@ LAYERS = {
     "testing": 6,
 }
 # An error shows what a server sent as models, which load when somebody looks.
-UPWARDS = {(("errors",), "mcp_sync.types.input_required")}
+UPWARDS = {
+    (("errors", "_input"), "mcp_sync.types.input_required"),
+    (("errors", "_remote"), "mcp_sync.types.input_required"),
+}
 TRANSPORT_LIBRARIES = {"requests", "urllib3", "sseclient", "websocket"}
 FRAMEWORKS = {"django", "flask", "celery"}
 PURE = {"threading", "socket", "subprocess", "time", "queue", "select", "selectors", "asyncio"}
@@ -86,6 +88,11 @@ def layer_of(parts: tuple[str, ...]) -> int:
     return LAYERS[parts[0] if parts else ""]
 
 
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imports(path: Path, later: bool = True) -> Iterator[tuple[str, int]]:
     """Give every module that a module imports, but not for type checkers alone.
 
@@ -94,7 +101,7 @@ def imports(path: Path, later: bool = True) -> Iterator[tuple[str, int]]:
     package = ("mcp_sync", *name_of(path))
     if path.name != "__init__.py":
         package = package[:-1]
-    waiting: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+    waiting: list[ast.AST] = [tree_of(path)]
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
@@ -121,18 +128,22 @@ def below(name: str) -> tuple[str, ...]:
     return parts
 
 
+@functools.cache
 def is_module(path: Path) -> bool:
     return path.is_dir() or path.with_suffix(".py").exists()
 
 
-def ids(path: Path) -> str:
-    return ".".join(name_of(path)) or "mcp_sync"
+def where(path: Path, line: int) -> str:
+    return f"{path.relative_to(ROOT)}:{line}"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=ids)
-def test_a_module_has_a_layer_and_imports_only_from_its_own_and_those_below(path):
+def test_every_module_has_a_layer():
+    assert not [str(path) for path in MODULES if (name_of(path) or ("",))[0] not in LAYERS]
+
+
+def upward(path: Path) -> Iterator[str]:
+    """Tell of the imports of a module that point up."""
     own = layer_of(name_of(path))
-    wrong = []
     for name, line in imports(path):
         if name.split(".")[0] != "mcp_sync":
             continue
@@ -141,8 +152,11 @@ def test_a_module_has_a_layer_and_imports_only_from_its_own_and_those_below(path
             continue
         # The version is the one thing that the package itself may be asked for.
         if layer_of(parts) > own and name != "mcp_sync.__version__":
-            wrong.append(f"line {line}: {name} (layer {layer_of(parts)} from {own})")
-    assert not wrong
+            yield f"{where(path, line)}: {name} (layer {layer_of(parts)} from {own})"
+
+
+def test_a_module_imports_only_from_its_own_layer_and_those_below():
+    assert not [told for path in MODULES for told in upward(path)]
 
 
 def test_there_is_no_circle_of_imports():
@@ -159,44 +173,45 @@ def test_there_is_no_circle_of_imports():
             del graph[module]
 
 
-@pytest.mark.parametrize("path", MODULES, ids=ids)
-def test_libraries_are_imported_only_where_they_belong(path):
+def misplaced(path: Path) -> Iterator[str]:
+    """Tell of the libraries that a module imports and should not."""
     parts = name_of(path)
-    wrong = []
     for name, line in imports(path):
         library = name.split(".")[0]
         if library in TRANSPORT_LIBRARIES and layer_of(parts) != 3:
-            wrong.append(f"line {line}: {name} belongs into transports or auth")
+            yield f"{where(path, line)}: {name} belongs into transports or auth"
         if library in FRAMEWORKS and parts[:1] != ("contrib",):
-            wrong.append(f"line {line}: {name} belongs into contrib")
+            yield f"{where(path, line)}: {name} belongs into contrib"
         if library == "asyncio":
-            wrong.append(f"line {line}: there is no event loop anywhere")
-    assert not wrong
+            yield f"{where(path, line)}: there is no event loop anywhere"
 
 
-@pytest.mark.parametrize("path", [path for path in MODULES if name_of(path)[:1] == ("_protocol",)], ids=ids)
-def test_the_protocol_is_pure(path):
-    wrong = [f"line {line}: {name}" for name, line in imports(path) if name.split(".")[0] in PURE]
-    assert not wrong
+def test_libraries_are_imported_only_where_they_belong():
+    assert not [told for path in MODULES for told in misplaced(path)]
+
+
+def test_the_protocol_is_pure():
+    protocol = [path for path in MODULES if name_of(path)[:1] == ("_protocol",)]
+    assert protocol
+    found = [(path, *each) for path in protocol for each in imports(path)]
+    assert not [f"{where(path, line)}: {name}" for path, name, line in found if name.split(".")[0] in PURE]
 
 
 def literals(path: Path) -> Iterator[tuple[str, int]]:
     """Give every string of a module that is code: no docstring, and no string that stands by itself."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = tree_of(path)
     words = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in words:
             yield node.value, node.lineno
 
 
-@pytest.mark.parametrize("path", MODULES, ids=ids)
-def test_only_one_module_names_revisions_of_the_protocol(path):
-    if name_of(path) == ("_protocol", "versions"):
-        assert {text for text, _ in literals(path)} >= set(TRAITS)
-        return
+def test_only_one_module_names_revisions_of_the_protocol():
+    home = PACKAGE / "_protocol" / "versions.py"
+    assert {text for text, _ in literals(home)} >= set(TRAITS)
     known = re.compile("|".join(map(re.escape, TRAITS)))
-    wrong = [f"line {line}: {text[:60]!r}" for text, line in literals(path) if known.search(text)]
-    assert not wrong
+    found = [(path, *each) for path in MODULES if path != home for each in literals(path)]
+    assert not [f"{where(path, line)}: {text[:60]!r}" for path, text, line in found if known.search(text)]
 
 
 def test_the_walk_sees_what_it_should():
