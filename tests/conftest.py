@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import threading
@@ -19,6 +20,13 @@ HERE = Path(__file__).parent
 # Their servers live as long as the test run.
 UNGUARDED = tuple(HERE / name for name in ("interop", "benchmarks", "conformance"))
 PATIENCE = 2.0  # seconds in which threads, children and descriptors have to be gone
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Have the garbage collector leave the thousands of collected tests alone: some tests call it often."""
+    gc.collect()
+    gc.freeze()
 
 
 class Belongings(NamedTuple):

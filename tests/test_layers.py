@@ -129,7 +129,6 @@ def below(name: str) -> tuple[str, ...]:
 
 
 @functools.cache
-@functools.cache
 def is_module(path: Path) -> bool:
     return path.is_dir() or path.with_suffix(".py").exists()
 
