@@ -13,8 +13,8 @@ from django.db import connection
 from .conftest import browser_of, connect
 
 ROOT = Path(__file__).parents[3]
-PROCESSES, THREADS, CALLS = 3, 3, 25
-EXPIRY = 70  # after so many calls no token is good any more
+PROCESSES, THREADS, CALLS = 3, 3, 40
+EXPIRY = 150  # after so many calls no token is good any more
 
 
 def test_processes_and_threads_share_a_grant_that_is_refreshed_all_the_time(guarded, ada):
