@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing, suppress
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, closing
 from typing import Any, Optional
 
 import click
 
-from ..errors import AuthError, AuthorizationRequired, ConnectionLost, HTTPStatusError, MCPError
+from .._concurrency.fork import hold_off
+from .._protocol.urls import origin
+from ..errors import AuthorizationRequired, ConnectionLost, HTTPStatusError, MCPError
 from . import _show
 from ._completing import servers_first
 from ._exit import ExitCode, exit_code
@@ -164,24 +167,46 @@ def _advice(error: MCPError) -> str:
 
 def _look_at_authorization(url: str, status: int, seconds: float, report: Report) -> ExitCode:
     """See whether somebody could log in, by looking up who authorizes; nobody is asked."""
-    with suppress(ImportError):
+    with hold_off():
         from ..auth import OAuth
         from ..client import Client
 
-        auth = OAuth(interactive=False)
-        failure: Optional[MCPError] = None
-        try:
-            with closing(Client(url, auth=auth, name="cli")) as client:
-                client.open(timeout=seconds)
-        except MCPError as error:
-            failure = error
-        issuer = auth.status(url).issuer if not isinstance(failure, (HTTPStatusError, type(None))) else None
-        if issuer is not None:
-            report.add("authorization", "ok", f"the metadata is complete: {issuer} authorizes")
-            report.add("login", "failed", f"the server answers {status}", "log in: mcp-sync login TARGET")
-        elif isinstance(failure, AuthError) and not isinstance(failure, AuthorizationRequired):
-            report.add("authorization", "failed", str(failure), "the server's metadata has to be mended")
-        else:
-            text = f"the server answers {status}, and does not say who authorizes"
-            report.add("authorization", "failed", text, 'give a token: --header "Authorization: Bearer ..."')
+    nobody = _Nobody()
+    auth = OAuth(interaction=nobody)
+    failure: Optional[MCPError] = None
+    try:
+        with closing(Client(url, auth=auth, name="cli")) as client:
+            client.open(timeout=seconds)
+    except MCPError as error:
+        failure = error
+    if nobody.asked:
+        _tell_issuer(url, auth.status(url).issuer, report)
+        report.add("login", "failed", f"the server answers {status}", "log in: mcp-sync login TARGET")
+    else:
+        text = f"the server answers {status}, and nobody can log in: {failure or 'it lets others pass'}"
+        advice = 'the metadata has to be mended, or give a token: --header "Authorization: Bearer ..."'
+        report.add("authorization", "failed", text, advice)
     return ExitCode.AUTH
+
+
+def _tell_issuer(url: str, issuer: Optional[str], report: Report) -> None:
+    if issuer is not None and origin(issuer) != origin(url):
+        report.add("authorization", "ok", f"the metadata is there: {issuer} authorizes")
+        return
+    # As revision 2025-03-26 had it.
+    text = "the server names nobody who authorizes, and is taken for its own authorization server"
+    report.add("authorization", "note", text, 'or give a token: --header "Authorization: Bearer ..."')
+
+
+class _Nobody:
+    """An interaction that asks nobody: it comes to be asked once all is known that a login takes."""
+
+    timeout = 1.0
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def listening(self, known: Sequence[str] = ()) -> AbstractContextManager[Any]:
+        """See `Interaction.listening`."""
+        self.asked = True
+        raise AuthorizationRequired("somebody has to log in")

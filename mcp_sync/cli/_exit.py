@@ -55,6 +55,8 @@ _BY_CLASS: tuple[tuple[type[BaseException], ExitCode], ...] = (
     (errors.MCPError, ExitCode.PROTOCOL),
 )
 
+_LOG_IN = 'perhaps you have to log in: mcp-sync login TARGET; or give --header "Authorization: Bearer ..."'
+
 # What writing to a file or a terminal that takes no more fails with.
 _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
@@ -90,6 +92,8 @@ def report(error: BaseException, as_json: bool) -> None:
         click.echo("mcp-sync: interrupted", err=True)
     else:
         click.echo(f"mcp-sync: {clean(_message(error))}", err=True)
+        if isinstance(error, errors.AuthorizationRequired) or getattr(error, "status", None) == 401:
+            click.echo(f"mcp-sync: {_LOG_IN}", err=True)
 
 
 def _message(error: BaseException) -> str:
