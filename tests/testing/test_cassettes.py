@@ -18,6 +18,7 @@ from mcp_sync import (
     InMemory,
     InvalidParams,
     StreamableHTTP,
+    ToolsChanged,
     UsageError,
     types,
 )
@@ -129,6 +130,42 @@ def test_a_subscription_is_replayed_after_what_brought_its_events_about(tmp_path
         recorded = watch(Recorder(target_of(make_server(), transport, stack), path))
     assert recorded == ["changed", "ToolsChanged"]
     assert watch(Replay(path)) == recorded
+
+
+def test_an_event_waits_for_the_call_that_brought_it_about(tmp_path):
+    path = tmp_path / "session.jsonl"
+    with ExitStack() as stack:
+        target = Recorder(target_of(make_server(), "http", stack), path)
+        client = stack.enter_context(Client(target))
+        subscription = stack.enter_context(client.listen(tools=True))
+        client.call_tool("change")
+        subscription.next(timeout=10)
+    with Client(Replay(path)) as client, client.listen(tools=True) as subscription:
+        assert subscription.next(timeout=0.2) is None
+        client.call_tool("change")
+        assert isinstance(subscription.next(timeout=10), ToolsChanged)
+
+
+@pytest.mark.parametrize("transport", ["http", "websocket"])
+def test_a_result_waits_for_the_answer_to_the_question_before_it(tmp_path, transport):
+    path = tmp_path / "session.jsonl"
+    returned = threading.Event()
+    was_early: list[bool] = []
+
+    def answer(context: Any, params: Any) -> types.ElicitResult:
+        was_early.append(returned.wait(0.2))
+        return types.ElicitResult(action="accept", content={"name": "Anna"})
+
+    def ask(target: Any) -> None:
+        with Client(target, mode="legacy", elicitation_callback=answer) as client:
+            client.call_tool("ask")
+            returned.set()
+
+    with ExitStack() as stack:
+        ask(Recorder(target_of(make_server(), transport, stack), path))
+    returned.clear()
+    ask(Replay(path))
+    assert was_early == [False, False]
 
 
 def record(path: Path, use: Callable[[Client], Any], server: Any = None, **options: Any) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+import mcp_sync
 
 pytest_plugins = "pytester"
 
@@ -14,8 +17,9 @@ PLUGIN = "mcp_sync.testing.pytest_plugin"
 
 
 @pytest.fixture
-def run(pytester: pytest.Pytester):
-    """Run tests with the plugin, and with nothing else that is installed here."""
+def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
+    """Run tests with the plugin, whether it is installed here or not."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(mcp_sync.__file__).parents[1]))
 
     def run(code: str, *arguments: str, apart: bool = False) -> pytest.RunResult:
         pytester.makepyfile(code)
