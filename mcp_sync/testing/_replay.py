@@ -207,7 +207,7 @@ class ReplayChannel:
                 # It lasts while other requests are made: what came after these comes after them again.
                 self._replay.wait_for(step.line, call, woken)
             inbound = self._inbound
-            if inbound is None or woken.is_set():
+            if inbound is None or woken.is_set() or call.deadline.expired:
                 return
             self._deliver(step, ids, call, inbound)
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from mcp_sync import (
+    CallTimeout,
     Client,
     ConnectionLost,
     HTTPStatusError,
@@ -166,6 +167,26 @@ def test_a_result_waits_for_the_answer_to_the_question_before_it(tmp_path, trans
     returned.clear()
     ask(Replay(path))
     assert was_early == [False, False]
+
+
+def test_a_call_ends_in_time_though_its_question_is_not_answered(tmp_path):
+    path = tmp_path / "session.jsonl"
+    answers = threading.Event()
+
+    def answer(context: Any, params: Any) -> types.ElicitResult:
+        answers.wait(10)
+        return types.ElicitResult(action="accept", content={"name": "Anna"})
+
+    answers.set()
+    with Client(
+        Recorder(InMemory(make_server()), path), mode="legacy", elicitation_callback=answer
+    ) as client:
+        client.call_tool("ask")
+    answers.clear()
+    with Client(Replay(path), mode="legacy", elicitation_callback=answer) as client:
+        with pytest.raises(CallTimeout):
+            client.call_tool("ask", timeout=0.2)
+        answers.set()
 
 
 def record(path: Path, use: Callable[[Client], Any], server: Any = None, **options: Any) -> None:
