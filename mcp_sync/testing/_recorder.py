@@ -35,7 +35,7 @@ class Recorder:
             client.call_tool("search", {"query": "x"})
 
     Secrets are masked: what stands under keys such as ``password`` or ``token``, what looks like a
-    credential, the headers, environment and credentials of the target, and what is named here. That is a help
+    credential, the headers, environment and password of the target, and what is named here. That is a help
     and no proof: read a recording before you publish it. HTTP headers are not recorded, apart from two that
     repeat method and revision.
 
