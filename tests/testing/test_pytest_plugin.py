@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -108,6 +109,12 @@ def test_a_marker_that_means_nothing_is_an_error(run, marker):
     result = run(f"import pytest\n\n@pytest.mark.mcp({marker})\ndef test_it(mcp_client):\n    pass\n")
     assert result.ret != 0
     assert "in the marker mcp" in result.stdout.str() + result.stderr.str()
+
+
+def test_the_example_of_tests_passes(run, pytester):
+    example = Path(__file__).parents[2] / "examples" / "tests_with_pytest"
+    shutil.copytree(example, pytester.path, dirs_exist_ok=True)
+    run("").assert_outcomes(passed=10)
 
 
 CASSETTE = """
