@@ -1,4 +1,4 @@
-"""The usual ``manage.py``, for a site whose MCP server runs elsewhere: ``MCP_URL=... python manage.py check``."""
+"""The usual ``manage.py``. The environment has the URL of the MCP server: ``MCP_URL``."""
 
 from __future__ import annotations
 

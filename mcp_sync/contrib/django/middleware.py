@@ -28,7 +28,7 @@ class McpSyncMiddleware:
     - A user who has to connect is redirected to the page for that; JSON and HTMX get 401 with a link.
     - A call that waits for input is kept, and the user redirected to its form; JSON gets 409 with a link.
 
-    Other errors go on to Django.
+    Other errors go on to Django, whose reports hide the variables of this library.
     """
 
     sync_capable = True
@@ -63,6 +63,9 @@ class McpSyncMiddleware:
 
     def process_exception(self, request: Any, error: Exception) -> Optional[HttpResponse]:
         """Answer an error that left a view."""
+        from .debug import hide_frames
+
+        hide_frames(request)
         return answer_to(request, error)
 
 

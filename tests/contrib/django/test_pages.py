@@ -1,0 +1,134 @@
+"""What holds for all pages: a database that is down, secrets on debug pages, views of one request, tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import timeit
+
+import pytest
+from django.db import OperationalError
+from django.http import HttpResponse
+from django.test import RequestFactory, override_settings
+
+from mcp_sync.contrib.django import crypto, mcp, signals, tasks
+from mcp_sync.contrib.django.middleware import McpSyncMiddleware
+from mcp_sync.contrib.django.models import Grant
+from mcp_sync.contrib.django.stores import ModelTokenStore
+from mcp_sync.contrib.django.test import fake_server
+from mcp_sync.errors import AuthError
+from mcp_sync.testing import FakeServer, FakeTool
+
+from .conftest import browser_of, connect
+
+
+@pytest.fixture
+def broken(monkeypatch):
+    def fail(*args, **kwargs):
+        raise OperationalError("the password is hunter2")
+
+    monkeypatch.setattr("mcp_sync.contrib.django._connections.run", fail)
+
+
+def test_a_database_that_is_down_is_503(guarded, ada, broken):
+    answer = browser_of(ada).post("/mcp/connect/guarded/")
+    assert answer.status_code == 503
+    assert "hunter2" not in answer.content.decode()
+
+
+def test_a_database_that_is_down_loses_no_answer(guarded, ada):
+    browser = browser_of(ada)
+    back = guarded.auth.consent(browser.post("/mcp/connect/guarded/")["Location"], "ada at the server")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ModelTokenStore, "put", _down)
+        assert browser.get(back).status_code == 503
+    assert browser.get(back).status_code == 302
+    assert Grant.objects.get().user == ada
+
+
+def _down(self, key, value, expected):
+    raise OperationalError("down")
+
+
+@pytest.mark.parametrize("debug", [True, False])
+def test_debug_pages_show_no_secret(guarded, ada, debug):
+    browser = browser_of(ada)
+    connect(browser, guarded.auth, "ada at the server")
+    row = Grant.objects.get()
+    token = crypto.unseal(row.data, row.key)["access_token"]
+    guarded.auth.close()
+    browser.raise_request_exception = False
+    guarded.auth.expire_access_tokens()
+    with override_settings(DEBUG=debug, ALLOWED_HOSTS=["localhost"]):
+        page = browser.get("/whoami/")
+    assert page.status_code == 500
+    assert token not in page.content.decode()
+    assert not debug or "TokenRequestFailed" in page.content.decode()
+
+
+def test_a_request_has_one_view_of_a_server_and_the_next_one_another(ada):
+    seen = []
+
+    def view(request):
+        seen.append(mcp["a"].for_user(ada))
+        seen.append(mcp["a"].for_user(ada))
+        return HttpResponse()
+
+    with fake_server("a", tools={}):
+        for _ in range(2):
+            McpSyncMiddleware(view)(RequestFactory().get("/"))
+    assert seen[0] is seen[1]
+    assert seen[2] is seen[3]
+    assert seen[0] is not seen[2]
+
+
+def test_an_async_site_has_one_view_for_a_request_too(ada):
+    seen = []
+
+    async def view(request):
+        seen.append(mcp["a"].for_user(ada))
+        seen.append(mcp["a"].for_user(ada))
+        return HttpResponse()
+
+    with fake_server("a", tools={}):
+        for _ in range(2):
+            asyncio.run(McpSyncMiddleware(view)(RequestFactory().get("/")))
+    assert seen[0] is seen[1]
+    assert seen[0] is not seen[2]
+
+
+def test_a_task_is_followed_from_row_to_row(ada, bob):
+    told = []
+
+    def hear(**values):
+        told.append(values["task"].status)
+
+    def build(context):
+        return "built"
+
+    signals.task_finished.connect(hear)
+    try:
+        with fake_server("a", FakeServer(tools=[FakeTool(build, name="build", task=True)])):
+            row = tasks.start("a", ada, "build")
+            for _ in range(500):
+                if tasks.refresh(row, ada).status in tasks.FINAL:
+                    break
+    finally:
+        signals.task_finished.disconnect(hear)
+    assert row.status == "completed"
+    assert row.read_result().text == "built"
+    assert told == ["completed"]
+    assert [each.pk for each in tasks.of_user(ada)] == [row.pk]
+    assert not tasks.of_user(bob)
+
+
+def test_to_look_a_server_up_takes_microseconds():
+    with override_settings(MCP_SYNC={"SERVERS": {"a": {"URL": "https://example.com"}}}):
+        mcp["a"]
+        each = min(timeit.repeat(lambda: mcp["a"], number=1000, repeat=5)) / 1000
+    assert each < 100e-6
+
+
+def test_a_store_that_fails_names_no_password(guarded, ada, broken):
+    with pytest.raises(AuthError) as caught:
+        mcp["guarded"].for_user(ada).call_tool("whoami")
+    assert "hunter2" not in str(caught.value)
