@@ -63,7 +63,8 @@ class DeviceCode(Machine):
         client_id: The name under which the client is registered; without it, it registers by itself where
             that is possible.
         client_secret: Its secret, if it has one.
-        show: Called with a `DevicePrompt`, which can be printed.
+        show: Called with a `DevicePrompt`, which can be printed; on the thread that waits for the user, which
+            is not that of the call.
         private_key, private_key_alg, private_key_id: As in `ClientCredentials`.
         client_metadata_url: Where the client's metadata document lies, as in `OAuth`.
         client_name: What users are shown.

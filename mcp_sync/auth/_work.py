@@ -49,7 +49,7 @@ class Work(Generic[T]):
         self.doing = doing
         self.is_given_up = False
         self.is_seen_through = False
-        self._task = task
+        self._task: Optional[Task[T]] = task
         self._options = options
         self._over = Latch()
         # Those that wait. Single operations only, so it needs no lock.
@@ -101,13 +101,16 @@ class Work(Generic[T]):
 
     def _run(self) -> None:
         errand = _Own(self, self._options)
+        task, self._task = self._task, None
+        assert task is not None
         try:
             with errand.here():
-                self._result = self._task(errand)
+                self._result = task(errand)
         except BaseException as error:
             # Its frames would keep alive whatever they hold, and it with them.
             self._error = error.with_traceback(None)
         finally:
+            del task
             self._over.open()
 
 
