@@ -12,11 +12,19 @@ from pathlib import Path
 from typing import NamedTuple, Optional
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 # Where it is set, each of the many programs that the tests start would compile the whole package anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 HERE = Path(__file__).parent
+# How much hypothesis tries: `--hypothesis-profile=long` tries a hundred times as much as the normal run. That
+# tries the same examples each time, and writes nothing to the disk. A busy machine is no fault.
+_ALWAYS = {"database": None, "deadline": None, "suppress_health_check": list(HealthCheck)}
+settings.register_profile("usual", max_examples=60, derandomize=True, **_ALWAYS)
+settings.register_profile("long", max_examples=6000, print_blob=True, **_ALWAYS)
+settings.load_profile("usual")
+
 # Their servers live as long as the test run.
 UNGUARDED = tuple(HERE / name for name in ("interop", "benchmarks", "conformance"))
 PATIENCE = 2.0  # seconds in which threads, children and descriptors have to be gone

@@ -78,7 +78,7 @@ many("before", 3)
 """
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize(("spied", "mode"), [("http", "auto"), ("https", "legacy")], indirect=["spied"])
 def test_parent_and_children_call_at_once_and_share_no_connection(spied: Spied, mode: str) -> None:
     said = spied.run(
         CLIENT
@@ -101,7 +101,17 @@ say(json.dumps({"parent": os.getpid(), "children": pids, "codes": codes}))
     assert set(deletions(spied.server).values()) == ({str(said["parent"])} if mode == "legacy" else set())
 
 
-@pytest.mark.parametrize("ending", ["client.close()", "del client; gc.collect()", "sys.exit(0)"])
+@pytest.mark.parametrize(
+    ("spied", "ending"),
+    [
+        # TLS has one more way to say something on a connection of the parent.
+        ("https", "client.close()"),
+        ("https", "del client; gc.collect()"),
+        ("https", "sys.exit(0)"),
+        ("http", "sys.exit(0)"),
+    ],
+    indirect=["spied"],
+)
 def test_however_a_child_ends_the_parents_session_and_connection_live_on(spied: Spied, ending: str) -> None:
     said = spied.run(
         f"""
@@ -173,8 +183,16 @@ say(json.dumps({"parent": os.getpid(), "codes": codes}))
     assert set(deletions(spied.server).values()) == {str(said["parent"])}
 
 
-@pytest.mark.parametrize("session", ["None", "requests.Session()"])
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize(
+    ("spied", "mode", "session"),
+    [
+        ("http", "auto", "None"),
+        ("http", "legacy", "requests.Session()"),
+        ("https", "auto", "requests.Session()"),
+        ("https", "legacy", "None"),
+    ],
+    indirect=["spied"],
+)
 def test_whatever_is_imported_after_the_opening_began_holds_forks_off(
     spied: Spied, mode: str, session: str
 ) -> None:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mcp_sync.config import ConfigError, load_config
@@ -48,7 +48,6 @@ HIDDEN = st.dictionaries(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(entry=ENTRY, start=st.sampled_from([{}, {"command": "x"}, {"url": "https://h/mcp"}]))
 @example(entry={"timeouts": {"open": 1e400}}, start={"command": "x"})
 def test_an_entry_is_a_server_or_an_error_that_names_it(entry: dict[str, Any], start: dict[str, Any]) -> None:
@@ -62,7 +61,6 @@ def test_an_entry_is_a_server_or_an_error_that_names_it(entry: dict[str, Any], s
     assert {error.server for error in found} <= {"here"}
 
 
-@settings(max_examples=200, deadline=None)
 @given(entry=HIDDEN, start=st.sampled_from([{"command": "x"}, {"url": "https://h/mcp"}]))
 def test_no_secret_is_shown_wherever_it_stands(entry: dict[str, Any], start: dict[str, Any]) -> None:
     shown = []
@@ -75,7 +73,6 @@ def test_no_secret_is_shown_wherever_it_stands(entry: dict[str, Any], start: dic
     assert SECRET not in "".join(shown)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.binary(max_size=60) | st.text(alphabet='{}[]",:/*a \n\\', max_size=60).map(str.encode))
 def test_a_file_is_read_or_refused_by_name(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "mcp.json"
@@ -88,7 +85,6 @@ def test_a_file_is_read_or_refused_by_name(tmp_path: Path, data: bytes) -> None:
     assert str(path) in said
 
 
-@settings(max_examples=200, deadline=None)
 @given(value=JSON, indent=st.sampled_from([None, 1]))
 def test_what_is_plain_json_is_read_as_it_is(value: Any, indent: Any) -> None:
     text = json.dumps(value, indent=indent)

@@ -6,7 +6,7 @@ import re
 import string
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_sync import UsageError
@@ -76,7 +76,6 @@ def test_names_for_models_are_accepted_by_all_of_them(server: str, tool: str, na
     assert re.fullmatch(name, str(found))
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     tools=st.sets(st.tuples(WORDS, WORDS), max_size=12),
     for_models=st.booleans(),

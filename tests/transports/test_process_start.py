@@ -221,10 +221,10 @@ def fail_to_live():
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="needs /proc")
 @pytest.mark.parametrize("failure", [fail_to_find, fail_to_answer, fail_to_agree, fail_to_live])
-def test_nothing_is_left_of_fifty_failures(failure):
+def test_nothing_is_left_of_twenty_failures(failure):
     failure()
     before = belongings()
-    for _ in range(50):
+    for _ in range(20):
         failure()
     assert poll(lambda: belongings() == before, 5), (before, belongings())
 
