@@ -74,3 +74,9 @@ class BoundedClient:
         if timeout is UNSET:
             timeout = getattr(self.client, "_timeout", UNSET)
         return verb(*args, timeout=self._budget.within(timeout), **options)
+
+
+def is_modern(client: Any, budget: Budget) -> bool:
+    """Whether calls of a client can pause. Opens its connection."""
+    deadline = client._deadline(budget.within(client._timeout))
+    return not client._engine.connection(deadline, None).era.handshake

@@ -77,6 +77,14 @@ class MCP:
         """Return the clients of an application, by default of the current one; see `Registry`."""
         return state_of(app).registry
 
+    def client_for(self, alias: str, user: Optional[str] = None) -> Any:
+        """Return the client of a server outside of requests: for a user, or the one that all share.
+
+        For `mcp_sync.contrib.celery.use_servers`, which bounds its calls. Needs an application context.
+        """
+        server = self[alias]
+        return server.client if user is None else server.for_user(user).client
+
     @staticmethod
     def csrf_field() -> Any:
         """Return the field for forms that are posted to the views; ``mcp_csrf_field()`` in templates."""

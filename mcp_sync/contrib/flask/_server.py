@@ -8,7 +8,7 @@ from typing import Any, Callable, Optional
 from flask import g, has_request_context
 
 from ...errors import AuthorizationRequired, InputRequired, InsufficientScope
-from .._bounded import BoundedClient, Budget
+from .._bounded import BoundedClient, Budget, is_modern
 from . import signals
 from ._pending import answered
 from ._state import AppState
@@ -127,17 +127,11 @@ class _Call:
         found = answered(self._state, self._alias, self._principal, self._name, args, options)
         if found is not None:
             return found
-        if "on_input" not in options and has_request_context() and self._is_modern():
+        if "on_input" not in options and has_request_context() and is_modern(self._client, self._budget):
             options["on_input"] = "raise"
         if self._name != "call_tool":
             return self._verb(*args, **options)
         return self._tool(*args, **options)
-
-    def _is_modern(self) -> bool:
-        """Whether a call can pause. Opens the connection."""
-        client = self._client
-        deadline = client._deadline(self._budget.within(client._timeout))
-        return not client._engine.connection(deadline, None).era.handshake
 
     def _tool(self, *args: Any, **options: Any) -> Any:
         began, is_well = time.monotonic(), False

@@ -180,9 +180,9 @@ def test_signals_tell_of_calls_and_a_receiver_that_fails_harms_nobody(caplog: An
         told.append((sender, values["server"], values["tool"], values["ok"]))
         raise ValueError("secret")
 
-    with app.extensions["the_mcp"].use_fake({"x": FakeServer(tools=[add])}, app):
-        with signals.tool_called.connected_to(receiver):
-            assert signed_in(app).get("/use/x/add").status_code == 200
+    fakes = app.extensions["the_mcp"].use_fake({"x": FakeServer(tools=[add])}, app)
+    with fakes, signals.tool_called.connected_to(receiver):
+        assert signed_in(app).get("/use/x/add").status_code == 200
     assert told == [(app, "x", "add", True)]
     assert "secret" not in caplog.text
     close(app)

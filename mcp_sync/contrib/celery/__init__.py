@@ -1,0 +1,50 @@
+"""MCP servers in Celery tasks: within their time limits, retried where that is safe, paused by questions.
+
+::
+
+    from mcp_sync.contrib.celery import MCPTask, use_servers
+
+    app = Celery("site", broker="redis://", backend="redis://")
+    use_servers(app, {"reports": {"url": "https://reports.example.com/mcp"}})
+
+    @app.task(base=MCPTask, bind=True, mcp_server="reports", soft_time_limit=120)
+    def build(self, month):
+        return self.mcp.call_tool("build_report", {"month": month}).to_wire()
+
+How it is made: ``_servers``: the clients of a worker; ``_task``: `MCPTask`; ``_retrying``: which errors are
+worth a retry; ``_progress``; ``_polling``: tasks of servers that take long, and questions.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ._polling import answer, question
+    from ._retrying import LoginNeeded, retry_kwargs_for
+    from ._servers import use_servers
+    from ._task import MCPTask
+
+__all__ = ["LoginNeeded", "MCPTask", "answer", "question", "retry_kwargs_for", "use_servers"]
+
+_HOMES = {
+    "LoginNeeded": "_retrying",
+    "MCPTask": "_task",
+    "answer": "_polling",
+    "question": "_polling",
+    "retry_kwargs_for": "_retrying",
+    "use_servers": "_servers",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

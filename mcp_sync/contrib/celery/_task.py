@@ -1,0 +1,209 @@
+"""`MCPTask`: the base of tasks that call MCP servers."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Callable, Optional
+
+from celery import Task
+from celery.exceptions import Ignore
+
+from ...errors import AuthorizationRequired, InputRequired, InsufficientScope, MCPError, UsageError
+from .._bounded import BoundedClient, Budget, is_modern
+from ._progress import STATE, Reporter
+from ._retrying import LoginNeeded, retry_kwargs_for
+from ._servers import servers_of
+
+INPUT_REQUIRED = "INPUT_REQUIRED"
+_PAUSING = ("call_tool", "get_prompt", "read_resource", "start_task")
+_REPORTING = ("call_tool", "resume")
+_MARGIN = 5.0  # seconds before the soft time limit at which calls end; a quarter of it at most
+
+
+class MCPTask(Task):  # type: ignore[misc,unused-ignore]
+    """A task that calls MCP servers: ``@app.task(base=MCPTask, bind=True, mcp_server="reports")``.
+
+    - ``self.mcp`` is the client of ``mcp_server``, ``self.mcp_for(user)`` that of a user.
+    - All calls of a task end before its soft time limit, so that they are cancelled in good order.
+    - What has not reached the server is retried (``max_retries``), see `retry_kwargs_for`; what needs a login
+      fails with `LoginNeeded`, which has a link.
+    - Progress of tools becomes the state ``PROGRESS``.
+    - When a server asks something, the task ends with the state ``INPUT_REQUIRED``: see `question`, `answer`.
+    - `run_tool` starts a tool that takes long, and has its result become that of this task, without a worker
+      that waits for it.
+
+    Attributes:
+        mcp_server: The alias of the server.
+        mcp_timeout: Seconds that all calls have together, beside the limits of the task.
+        mcp_idempotent: Whether it does no harm to run the task twice: then more is retried.
+        mcp_progress_interval: The fewest seconds between two states ``PROGRESS``; ``None`` for none.
+    """
+
+    abstract = True
+    mcp_server: Optional[str] = None
+    mcp_timeout: Optional[float] = None
+    mcp_idempotent = False
+    mcp_progress_interval: Optional[float] = 1.0
+
+    @classmethod
+    def on_bound(cls, app: Any) -> None:
+        """Have errors of calls become what they mean for a task."""
+        run = cls.__dict__.get("run")
+        if run is not None and not hasattr(run, "_mcp_guarded"):
+            cls.run = _guarded(run)
+
+    # --- clients -----------------------------------------------------------------------------------------
+
+    @property
+    def mcp(self) -> BoundedClient:
+        """The client of ``mcp_server`` that all tasks of this process share."""
+        return self.mcp_for(None)
+
+    def mcp_for(self, user: Optional[str], server: Optional[str] = None) -> BoundedClient:
+        """Return the client of a user.
+
+        Args:
+            user: Who, ``None`` for nobody in particular.
+            server: The alias, by default ``mcp_server``.
+
+        Raises:
+            UsageError: Neither says which server.
+        """
+        alias = server or self.mcp_server
+        if alias is None:
+            raise UsageError(f"the task {self.name} has no mcp_server")
+        client = servers_of(self.app).client(alias, user)
+        plain = client.client if isinstance(client, BoundedClient) else client
+        budget = self._budget()
+
+        def around(name: str, verb: Callable[..., Any]) -> Callable[..., Any]:
+            return functools.partial(self._call, alias, user, plain, budget, name, verb)
+
+        return BoundedClient(client, budget, around)
+
+    def _budget(self) -> Budget:
+        found = getattr(self.request, "mcp_budget", None)
+        return found if isinstance(found, Budget) else Budget(self._seconds())
+
+    def _seconds(self) -> Optional[float]:
+        """Return how long all calls may take together."""
+        limits = self.request.timelimit or (None, None)
+        soft = limits[1] or self.soft_time_limit or self.app.conf.task_soft_time_limit
+        hard = limits[0] or self.time_limit or self.app.conf.task_time_limit
+        bounds = [each - min(_MARGIN, each / 4) for each in (soft, hard) if each]
+        if self.mcp_timeout is not None:
+            bounds.append(self.mcp_timeout)
+        return min(bounds) if bounds else None
+
+    def _call(
+        self,
+        alias: str,
+        user: Optional[str],
+        client: Any,
+        budget: Budget,
+        name: str,
+        verb: Callable[..., Any],
+        *args: Any,
+        **options: Any,
+    ) -> Any:
+        may_pause = name in _PAUSING and "on_input" not in options and self._is_worked_on
+        if may_pause and is_modern(client, budget):
+            options["on_input"] = "raise"
+        if name in _REPORTING and "progress_callback" not in options and self._may_report:
+            more = {"server": alias}
+            options["progress_callback"] = Reporter(self, self.mcp_progress_interval or 0.0, **more)
+        try:
+            return verb(*args, **options)
+        except MCPError as error:
+            error._mcp_origin = (alias, user)  # type: ignore[attr-defined]
+            raise
+
+    @property
+    def _is_worked_on(self) -> bool:
+        """Whether a worker runs the task, and somebody else may look at its state."""
+        request = self.request
+        return not request.called_directly and not request.is_eager and request.id is not None
+
+    @property
+    def _may_report(self) -> bool:
+        ignores = self.request.ignore_result or self.ignore_result
+        return self._is_worked_on and self.mcp_progress_interval is not None and not ignores
+
+    # --- what comes of a call ----------------------------------------------------------------------------
+
+    @contextmanager
+    def _mcp_errors(self) -> Iterator[None]:
+        """Have errors of calls become what they mean for a task."""
+        with servers_of(self.app).context():
+            self.request.mcp_budget = Budget(self._seconds())
+            try:
+                yield
+            except (AuthorizationRequired, InsufficientScope) as error:
+                server = getattr(error, "_mcp_origin", (self.mcp_server,))[0]
+                raise LoginNeeded(server or "", error.url, str(error)) from error
+            except InputRequired as waiting:
+                if not self._is_worked_on:
+                    raise
+                self._pause(waiting)
+            except MCPError as error:
+                again = retry_kwargs_for(
+                    error, attempt=self.request.retries or 0, idempotent=self.mcp_idempotent
+                )
+                if again is None or not self._is_worked_on:
+                    raise
+                raise self.retry(**again) from error
+
+    def _pause(self, waiting: InputRequired) -> None:
+        alias, user = getattr(waiting, "_mcp_origin", (self.mcp_server, None))
+        envelope = waiting.to_json(key=servers_of(self.app).envelope_key)
+        self.update_state(state=INPUT_REQUIRED, meta={"server": alias, "user": user, "envelope": envelope})
+        raise Ignore
+
+    def run_tool(
+        self,
+        name: str,
+        arguments: Optional[dict[str, Any]] = None,
+        *,
+        user: Optional[str] = None,
+        server: Optional[str] = None,
+    ) -> Any:
+        """Call a tool that takes long, and have its result become that of this task: ``return self.run_tool()``.
+
+        If the server makes a task of the call, this run ends, and the task ``mcp_sync.poll`` looks after it
+        under the same id, as often as the server wishes. If not, its result is returned at once, as a dict.
+        A run that is repeated (``acks_late``) takes up the call that was made before.
+
+        Args:
+            name: The tool.
+            arguments: Its arguments.
+            user: As in `mcp_for`.
+            server: Likewise.
+        """
+        from ._polling import hand_over
+
+        alias = server or self.mcp_server
+        client = self.mcp_for(user, server)
+        if not self._is_worked_on:
+            return client.call_tool(name, arguments).to_wire()
+        kept = self.backend.get_task_meta(self.request.id, cache=False)
+        meta = kept.get("result") if kept.get("status") == STATE else None
+        if isinstance(meta, dict) and meta.get("tool") == name and "task" in meta:
+            return hand_over(self, client.task(meta["task"]), alias, user)
+        return hand_over(self, client.start_task(name, arguments), alias, user)
+
+
+def _guarded(run: Any) -> Any:
+    """Return a ``run`` whose errors of calls become what they mean for a task."""
+
+    def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with self._mcp_errors():
+            return run.__get__(self, type(self))(*args, **kwargs)
+
+    function = getattr(run, "__func__", run)
+    functools.update_wrapper(guarded, function)
+    if function is not run:
+        del guarded.__wrapped__  # type: ignore[attr-defined]  # It has no self.
+    guarded._mcp_guarded = True  # type: ignore[attr-defined]
+    return guarded

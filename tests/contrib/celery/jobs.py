@@ -1,0 +1,60 @@
+"""An application of Celery: its broker and results are in Redis, its server is at ``MCP_URL``."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from celery import Celery
+from celery.exceptions import SoftTimeLimitExceeded
+
+from mcp_sync import CallTimeout
+from mcp_sync.contrib.celery import MCPTask, use_servers
+
+redis = os.environ.get("REDIS_URL", "redis://127.0.0.1:1/0")
+app = Celery("jobs", broker=redis, backend=redis)
+app.conf.update(
+    broker_connection_retry_on_startup=False,
+    broker_transport_options={"visibility_timeout": 5},
+    worker_prefetch_multiplier=1,
+    task_track_started=False,
+)
+url = os.environ.get("MCP_URL", "http://127.0.0.1:9/mcp")
+use_servers(app, {"demo": {"url": url}}, envelope_key="secret")
+
+
+@app.task(base=MCPTask, bind=True, mcp_server="demo", max_retries=3)
+def call(self: Any, tool: str, arguments: dict[str, Any]) -> Any:
+    """Call a tool; return what it said, and which process asked it."""
+    return [self.mcp.call_tool(tool, arguments).text, os.getpid()]
+
+
+@app.task(base=MCPTask, bind=True, mcp_server="demo", mcp_progress_interval=0)
+def report(self: Any) -> Any:
+    """Call a tool that reports."""
+    return self.mcp.call_tool("report").text
+
+
+@app.task(base=MCPTask, bind=True, mcp_server="demo", soft_time_limit=4, time_limit=30)
+def slow(self: Any) -> Any:
+    """Call a tool that never ends."""
+    began = time.monotonic()
+    try:
+        self.mcp.call_tool("hang", timeout=60)
+    except CallTimeout:
+        return ["timeout", time.monotonic() - began < 4]
+    except SoftTimeLimitExceeded:
+        return ["limit", False]
+
+
+@app.task(base=MCPTask, bind=True, mcp_server="demo")
+def long(self: Any, tool: str) -> Any:
+    """Call a tool that takes long."""
+    return self.run_tool(tool)
+
+
+@app.task(base=MCPTask, mcp_server="demo")
+def unbound() -> int:
+    """Have no self."""
+    return 1
