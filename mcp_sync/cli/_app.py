@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
 import click
 
 from .._version import __version__
-from ._exit import MEANINGS, ExitCode, exit_code, report
+from ._exit import MEANINGS, ExitCode, Interrupted, exit_code, report
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -39,13 +39,13 @@ COMMANDS = {
     "read": Listed("_resources", "Read resources and print them."),
     "prompts": Listed("_prompts", "List the prompts of a server."),
     "prompt": Listed("_prompts", "Fill in a prompt and print it."),
-    "complete": Listed("_prompts", "Complete an argument of a prompt or of a resource template."),
+    "complete": Listed("_prompts", "Complete an argument of a prompt, or of a resource template."),
     "listen": Listed("_listen", "Watch a server, and print what changes."),
     "tasks": Listed("_tasks", "Look after calls that take long."),
     "skills": Listed("_skills", "List, read and download the skills of a server."),
     "ping": Listed("_about", "See whether a server answers, and how fast."),
     "info": Listed("_about", "Show what a server says about itself."),
-    "login": Listed("_login", "Log in to a server that asks for it."),
+    "login": Listed("_login", "Log in to a server with a browser."),
     "logout": Listed("_login", "Forget a login, and have it revoked."),
     "status": Listed("_login", "Show the logins that there are."),
     "doctor": Listed("_doctor", "Find out, step by step, why a server cannot be reached."),
@@ -89,6 +89,14 @@ class App(click.Group):
             if name.startswith(incomplete)
         ]
         return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            # click would print an empty line before it is told what happened.
+            raise Interrupted from error
 
     def main(
         self,

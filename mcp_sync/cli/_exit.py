@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import errno
 import json
+import sys
 from typing import Any, Optional
 
 import click
@@ -29,6 +30,10 @@ class ExitCode(enum.IntEnum):
     BROKEN_PIPE = 141
 
 
+class Interrupted(Exception):
+    """Somebody has pressed Ctrl-C."""
+
+
 MEANINGS = {
     ExitCode.OK: "all went well",
     ExitCode.TOOL: "the tool reported an error; a check found something",
@@ -45,6 +50,7 @@ MEANINGS = {
 _BY_CLASS: tuple[tuple[type[BaseException], ExitCode], ...] = (
     (click.ClickException, ExitCode.USAGE),
     (click.Abort, ExitCode.INTERRUPTED),
+    (Interrupted, ExitCode.INTERRUPTED),
     (KeyboardInterrupt, ExitCode.INTERRUPTED),
     (BrokenPipeError, ExitCode.BROKEN_PIPE),
     (errors.ToolFailed, ExitCode.TOOL),
@@ -89,7 +95,9 @@ def report(error: BaseException, as_json: bool) -> None:
     elif isinstance(error, click.ClickException):
         error.show()
     elif code is ExitCode.INTERRUPTED:
-        click.echo("mcp-sync: interrupted", err=True)
+        # A terminal shows the ^C that was typed.
+        line_break = "\n" if sys.stderr.isatty() else ""
+        click.echo(f"{line_break}mcp-sync: interrupted", err=True)
     else:
         click.echo(f"mcp-sync: {clean(_message(error))}", err=True)
         if isinstance(error, errors.AuthorizationRequired) or getattr(error, "status", None) == 401:
@@ -101,7 +109,7 @@ def _message(error: BaseException) -> str:
         return error.format_message()
     if isinstance(error, errors.RemoteError):
         return f"the server answered with an error: {error}"
-    if isinstance(error, (KeyboardInterrupt, click.Abort)):
+    if isinstance(error, (Interrupted, KeyboardInterrupt, click.Abort)):
         return "interrupted"
     if exit_code(error) is ExitCode.OUTPUT:
         return f"cannot write the output: {getattr(error, 'strerror', None) or error}"

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, TypeVar
 
 import click
 
+from .._concurrency.fork import hold_off
 from ..errors import InvalidResult, MethodNotFound
 from . import _show
-from ._ask import Asker
 from ._progress import LiveBar
 from ._targets import Budget, CommonOptions, Server
 
@@ -49,6 +49,9 @@ def opened(options: CommonOptions, server: Server, label: str = "", **given: Any
         label: What stands at the progress bar.
         given: More arguments of `Client`.
     """
+    with hold_off():
+        from ._ask import Asker
+
     with Budget(options.timeout) as budget, LiveBar(label) as bar:
         asker = Asker(bar, budget.spent)
         # The asker leaves first: the client would wait for a question that nobody answers.

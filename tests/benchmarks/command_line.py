@@ -1,7 +1,7 @@
 """Measure the command line: `python -m tests.benchmarks.command_line`.
 
 - `mcp-sync --help` beyond `python -c pass`: at most 150 ms;
-- `mcp-sync call` of a tool over HTTP, against the same through the command line of FastMCP: at most 0.5 times.
+- `mcp-sync call` over HTTP against the same by the command line of FastMCP: at most 0.5 times.
 
 All are new processes, in turns; the bytecode of both is kept. The server is one of FastMCP's own.
 """

@@ -7,10 +7,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 from command_line import DEMO_SERVER, ROOT, child_environment, run
+
+from mcp_sync.testing import FakeServer, ToolContext
 
 README = ROOT / "README.md"
 
@@ -181,3 +184,58 @@ def test_a_reader_that_goes_away_in_the_midst_ends_it_with_141() -> None:
     os.close(writing)
 
     assert (done.returncode, done.stderr) == (141, b"")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Ctrl-C is a POSIX signal here")
+@pytest.mark.parametrize("mode", ["2025-11-25", "2026-07-28"])
+def test_ctrl_c_tells_the_server_over_http(mode: str) -> None:
+    called, gone = threading.Event(), threading.Event()
+
+    def wait(context: ToolContext) -> str:
+        called.set()
+        if context.cancelled.wait(30):
+            gone.set()
+        return "late"
+
+    with FakeServer(tools=[wait]).serve_http() as endpoint:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "mcp_sync.cli", "call", endpoint.url, "wait", "--mode", mode],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=child_environment(),
+            encoding="utf-8",
+        )
+        with process:
+            assert called.wait(30)
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=30)
+        assert gone.wait(30)
+
+    assert (process.returncode, out, err) == (130, "", "mcp-sync: interrupted\n")
+
+
+@pytest.mark.parametrize("words", [("--help",), ("call", "--help")])
+def test_the_help_loads_neither_models_nor_transports(words: tuple[str, ...]) -> None:
+    script = (
+        "import atexit, sys; from mcp_sync.cli import main\n"
+        "heavy = {'rich', 'pydantic', 'requests', 'jsonschema', 'mcp_sync.session'}\n"
+        "atexit.register(lambda: print(heavy & set(sys.modules), file=sys.stderr))\n"
+        f"sys.argv = ['mcp-sync', *{words!r}]; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=child_environment(), timeout=50
+    )
+
+    assert (done.returncode, done.stderr) == (0, "set()\n")
+
+
+def test_names_of_servers_and_their_warnings_leave_standard_output_alone(tmp_path: Path) -> None:
+    path = tmp_path / "servers.json"
+    demo = {"command": DEMO_SERVER[0], "args": DEMO_SERVER[1:], "inheritEnv": "all", "colour": "red"}
+    path.write_text(json.dumps({"mcpServers": {"demo": demo}}))
+    ran = run("call", "demo", "add", "a=1", "b=2", MCP_SYNC_CONFIG=str(path), NO_COLOR="1")
+
+    assert (ran.code, ran.out) == (0, '{"sum": 3}\n')
+    assert ran.err.endswith("server 'demo', key 'colour': unknown, and ignored\n")
+    assert run("call", "demo", "add", "a=1", "b=2", "--json", MCP_SYNC_CONFIG=str(path)).err == ""
