@@ -71,6 +71,11 @@ class Cassette:
         return self._replay is None or self._goes_on
 
     @property
+    def fresh(self) -> bool:
+        """Whether the whole file is written anew."""
+        return self._replay is None
+
+    @property
     def unused(self) -> list[str]:
         """See `Replay.unused`; empty while it records."""
         return [] if self._replay is None else self._replay.unused

@@ -89,6 +89,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("mcp_client", pairs, indirect=True, ids=["-".join(pair) for pair in pairs])
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Note whether a test has failed."""
+    report = yield
+    if report.failed:
+        item.stash[_FAILED] = True
+    return report
+
+
 def _listed(value: Any) -> list[str]:
     return [value] if isinstance(value, str) else list(value)
 
@@ -132,22 +143,29 @@ def mcp_client(
 
 
 @pytest.fixture
-def mcp_cassette(request: pytest.FixtureRequest) -> Callable[..., Cassette]:
+def mcp_cassette(request: pytest.FixtureRequest) -> Iterator[Callable[..., Cassette]]:
     """Make cassettes: ``mcp_cassette(target, **options)`` takes the arguments of `Cassette`.
 
     Without ``path`` the file is ``cassettes/<module>/<test>.jsonl`` beside the test. ``--mcp-cassettes`` goes
-    before ``mode``.
+    before ``mode``. A test that fails leaves no new recording behind: it may be half of one.
     """
     from ._cassette import Cassette
+
+    made: list[Cassette] = []
 
     def cassette(target: Any, path: Any = None, **options: Any) -> Cassette:
         test = request.path
         name = re.sub(r"[^\w.-]+", "_", request.node.name).strip("_")
         file = test.parent / "cassettes" / test.stem / f"{name}.jsonl" if path is None else test.parent / path
         mode = request.config.getoption("--mcp-cassettes")
-        return Cassette(target, file, **{**options, **({} if mode is None else {"mode": mode})})
+        made.append(Cassette(target, file, **{**options, **({} if mode is None else {"mode": mode})}))
+        return made[-1]
 
-    return cassette
+    yield cassette
+    if request.node.stash.get(_FAILED, False):
+        for each in made:
+            if each.fresh:
+                each.path.unlink(missing_ok=True)
 
 
 def _mode_of(era: str) -> str:
@@ -209,6 +227,7 @@ class _Leaks:
                 terminalreporter.line(f"{self._left[thread]}: thread {thread.name}")
 
 
+_FAILED: pytest.StashKey[bool] = pytest.StashKey()
 _BEFORE: pytest.StashKey[set[threading.Thread]] = pytest.StashKey()
 
 

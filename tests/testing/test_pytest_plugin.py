@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import pkgutil
 import shutil
 import subprocess
 import sys
@@ -15,6 +17,14 @@ import mcp_sync
 pytest_plugins = "pytester"
 
 PLUGIN = "mcp_sync.testing.pytest_plugin"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def everything_is_loaded() -> None:
+    """Load what loads late: what a test run in this process loads is gone after it, and half of it is not."""
+    for module in pkgutil.walk_packages(mcp_sync.__path__, "mcp_sync."):
+        if module.name.split(".")[1] not in ("cli", "contrib", "otel"):
+            importlib.import_module(module.name)
 
 
 @pytest.fixture
@@ -147,27 +157,30 @@ from mcp_sync import Client
 
 clients = []
 
-@pytest.fixture(scope="module")
-def endpoint():
-    with FakeServer(tools=[greet]).serve_http() as endpoint:
-        yield endpoint
+endpoint = FakeServer(tools=[greet]).serve_http()
 
 def test_tidy(mcp_client):
     mcp_client.call_tool("greet")
 
-def test_untidy(endpoint):
+def test_untidy():
     client = Client(endpoint.url, mode="legacy", message_handler=print, name="forgotten")
     clients.append(client.open())
 
 def teardown_module():
     if CLOSES:
         clients.pop().close()
+        endpoint.close()
 """
 )
 
 
 def forget(code: str, closes: bool) -> str:
     return code.replace("CLOSES", repr(closes))
+
+
+def test_a_test_that_fails_leaves_no_half_recording_behind(run, pytester):
+    run(CASSETTE).assert_outcomes(failed=1)
+    assert not list(pytester.path.glob("cassettes/*/*"))
 
 
 def test_a_client_that_is_never_closed_is_listed_with_its_test(run):
