@@ -41,8 +41,11 @@ def hand_over(task: MCPTask, handle: Any, server: Optional[str], user: Optional[
     if state.input_requests:
         task.update_state(state=INPUT_REQUIRED, meta={**job, "requests": state.raw["inputRequests"]})
         raise Ignore
-    meta = {**job, "tool": handle.tool, "message": state.status_message}
-    task.update_state(state=STATE, meta=meta)
+    if task.acks_late:
+        # If this process dies before the next look is on its way, the run is repeated. Where it would not
+        # be, the next look comes first, and says then how far it is.
+        meta = {**job, "tool": handle.tool, "message": state.status_message}
+        task.update_state(state=STATE, meta=meta)
     _send(task, job, Pace().next(state.poll_interval), 0)
     raise Ignore
 

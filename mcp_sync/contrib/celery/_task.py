@@ -169,7 +169,7 @@ class MCPTask(Task):  # type: ignore[misc,unused-ignore]
         user: Optional[str] = None,
         server: Optional[str] = None,
     ) -> Any:
-        """Call a tool that takes long, and have its result become that of this task: ``return self.run_tool()``.
+        """Call a tool that takes long, whose result becomes that of this task: ``return self.run_tool(...)``.
 
         If the server makes a task of the call, this run ends, and the task ``mcp_sync.poll`` looks after it
         under the same id, as often as the server wishes. If not, its result is returned at once, as a dict.

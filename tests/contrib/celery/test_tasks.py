@@ -1,0 +1,212 @@
+"""What needs no worker: which errors are retried, what errors and results become, deadlines, settings."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from celery import Celery
+from celery.exceptions import Ignore, Retry
+
+from mcp_sync import (
+    AuthorizationRequired,
+    CallTimeout,
+    ConnectionLost,
+    HTTPStatusError,
+    RemoteError,
+    TokenRequestFailed,
+    UsageError,
+)
+from mcp_sync.contrib._bounded import Budget
+from mcp_sync.contrib.celery import LoginNeeded, MCPTask, answer, question, retry_kwargs_for, use_servers
+from mcp_sync.contrib.celery._progress import Reporter
+from mcp_sync.registry import Registry
+from mcp_sync.testing import FakeServer, ToolContext
+
+BUSY = HTTPStatusError("busy", status=503, retry_after=7, request_sent=False)
+
+
+@pytest.mark.parametrize(
+    ("error", "idempotent", "is_retried"),
+    [
+        (BUSY, False, True),
+        (HTTPStatusError("busy", status=503, retry_after=99999, request_sent=False), False, False),
+        (HTTPStatusError("broken", status=500, request_sent=True), True, False),
+        (HTTPStatusError("gateway", status=502, request_sent=True), False, False),
+        (HTTPStatusError("gateway", status=502, request_sent=True), True, True),
+        (ConnectionLost("lost", request_sent=False), False, True),
+        (ConnectionLost("lost", request_sent=True), False, False),
+        (ConnectionLost("lost", request_sent=None), False, False),
+        (ConnectionLost("lost", request_sent=None), True, True),
+        (CallTimeout("late", request_sent=True), False, False),
+        (CallTimeout("late", request_sent=False), False, True),
+        (AuthorizationRequired("log in", url="https://x"), True, False),
+        (TokenRequestFailed("later", transient=True), False, True),
+        (TokenRequestFailed("never"), True, False),
+        (RemoteError(-32602, "no such tool"), True, False),
+        (ValueError("x"), True, False),
+    ],
+)
+def test_only_what_cannot_have_acted_is_retried(error: Any, idempotent: bool, is_retried: bool) -> None:
+    found = retry_kwargs_for(error, idempotent=idempotent)
+    assert (found is not None) == is_retried
+    if found is not None:
+        assert found["exc"] is error
+
+
+def test_what_the_server_asks_for_becomes_the_countdown_and_else_it_grows() -> None:
+    assert (retry_kwargs_for(BUSY) or {})["countdown"] == 7
+    lost = ConnectionLost("lost", request_sent=False)
+    waits = [(retry_kwargs_for(lost, attempt=attempt) or {})["countdown"] for attempt in (0, 4, 50)]
+    assert 0.5 <= waits[0] <= 1
+    assert 8 <= waits[1] <= 16
+    assert 150 <= waits[2] <= 300
+
+
+def test_a_needed_login_survives_pickle_and_json() -> None:
+    error = LoginNeeded("github", "https://x/y", "somebody has to log in")
+    for copy in (pickle.loads(pickle.dumps(error)), LoginNeeded(*json.loads(json.dumps(error.args)))):
+        assert (copy.server, copy.url, str(copy)) == (error.server, error.url, str(error))
+
+
+@pytest.fixture
+def app() -> Iterator[Celery]:
+    made = Celery("unit", broker="memory://", backend="cache+memory://", set_as_current=False)
+    yield made
+    made.close()
+
+
+def greet(context: ToolContext) -> str:
+    context.elicit("Who?", {"type": "object", "properties": {"name": {"type": "string"}}})
+    return "hello"
+
+
+def served(app: Celery, *tools: Any, **options: Any) -> Registry:
+    registry = Registry({"demo": {"url": "http://127.0.0.1:9/mcp"}})
+    use_servers(app, registry, **options)
+    return registry
+
+
+class Worked:
+    """Has a task run as a worker would run it."""
+
+    def __init__(self, task: Any, **request: Any) -> None:
+        self.task = task
+        known = {"id": "job-1", "called_directly": False, "is_eager": False, "retries": 0}
+        task.push_request(**{**known, "args": (), "kwargs": {}, **request})
+
+    def __enter__(self) -> Any:
+        return self.task
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.task.pop_request()
+
+
+def test_a_task_pauses_when_the_server_asks_and_only_one_may_answer(app: Celery) -> None:
+    @app.task(base=MCPTask, bind=True, mcp_server="demo")
+    def work(self: Any) -> str:
+        return str(self.mcp.call_tool("greet").text)
+
+    registry = served(app, envelope_key="k")
+    with registry.override({"demo": FakeServer(tools=[greet])}), Worked(work) as task:
+        with pytest.raises(Ignore):
+            task.run()
+        result = app.AsyncResult("job-1")
+        ((key, request),) = (question(result) or {}).items()
+        assert request.params.message == "Who?"
+        json.dumps(result.info)
+        answer(result, {key: {"action": "accept", "content": {"name": "Ada"}}})
+        with pytest.raises(UsageError, match="waits for no answer: its state is RESUMING"):
+            answer(app.AsyncResult("job-1"), {key: {"action": "decline"}})
+        assert question(app.AsyncResult("job-1")) is None
+    registry.close()
+
+
+def test_errors_of_calls_become_retries_logins_or_stay_what_they_are(app: Celery) -> None:
+    raised: list[Any] = []
+
+    @app.task(base=MCPTask, bind=True, mcp_server="demo", max_retries=2)
+    def work(self: Any) -> None:
+        raise raised[0]
+
+    served(app).close()
+    for error, kind in (
+        (BUSY, Retry),
+        (AuthorizationRequired("log in", url="https://x"), LoginNeeded),
+        (ConnectionLost("lost", request_sent=True), ConnectionLost),
+    ):
+        raised[:] = [error]
+        with Worked(work) as task, pytest.raises(kind) as found:
+            task.run()
+        if kind is Retry:
+            assert found.value.when == 7
+        if kind is LoginNeeded:
+            assert found.value.url == "https://x"
+    raised[:] = [BUSY]
+    with Worked(work, retries=2) as task, pytest.raises(HTTPStatusError):
+        task.run()
+    with pytest.raises(HTTPStatusError):
+        work()
+
+
+@pytest.mark.parametrize(
+    ("limits", "options", "seconds"),
+    [
+        ((None, None), {}, None),
+        ((None, 120), {}, 115),
+        ((None, 4), {}, 3),
+        ((100, None), {}, 95),
+        ((None, 120), {"mcp_timeout": 10}, 10),
+        ((None, None), {"soft_time_limit": 40}, 35),
+    ],
+)
+def test_calls_end_before_the_limits_of_the_task(
+    app: Celery, limits: Any, options: Any, seconds: Any
+) -> None:
+    @app.task(base=MCPTask, bind=True, mcp_server="demo", **options)
+    def work(self: Any) -> Any:
+        return self._seconds()
+
+    served(app).close()
+    with Worked(work, timelimit=limits) as task:
+        assert task.run() == seconds
+
+
+def test_progress_is_written_now_and_then_and_at_the_end(app: Celery, monkeypatch: Any) -> None:
+    @app.task(base=MCPTask, bind=True, mcp_server="demo")
+    def work(self: Any) -> None: ...
+
+    clock = [0.0]
+    monkeypatch.setattr("mcp_sync.contrib.celery._progress._now", lambda: clock[0])
+    written = []
+    with Worked(work) as task:
+        monkeypatch.setattr(task.backend, "store_result", lambda id, meta, *_, **__: written.append(meta))
+        report = Reporter(task, 1.0, server="demo")
+        for at, done in ((0.0, 1), (0.5, 2), (1.2, 3), (1.3, 4)):
+            clock[0] = at
+            report(done, 4, "x")
+    assert [meta["progress"] for meta in written] == [1, 3, 4]
+
+
+def test_no_time_left_is_a_timeout_that_reached_nobody() -> None:
+    budget = Budget(0.0)
+    with pytest.raises(CallTimeout) as found:
+        budget.within(5)
+    assert found.value.request_sent is False
+
+
+def test_wrong_use_says_what_is_missing(app: Celery) -> None:
+    @app.task(base=MCPTask, bind=True)
+    def work(self: Any) -> Any:
+        return self.mcp
+
+    with pytest.raises(UsageError, match="call use_servers"):
+        work()
+    served(app).close()
+    with pytest.raises(UsageError, match="has no mcp_server"):
+        work()
+    with pytest.raises(UsageError, match="options are for clients"):
+        use_servers(app, lambda alias, user: None, timeout=3)
