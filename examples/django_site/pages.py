@@ -51,9 +51,9 @@ def report_lines(desk: Any) -> Iterator[str]:
             for step in stream:
                 far = f"{step.progress:g} of {step.total or 0:g}"
                 yield format_html("<li>{}: {}</li>\n", far, step.message or "")
-            yield format_html("</ol><p><strong>{}</strong></p>", stream.result().text)
+            yield format_html("</ul><p><strong>{}</strong></p>", stream.result().text)
     except MCPError as error:
-        yield format_html('</ol><p role="alert">It did not work: {}</p>', str(error))
+        yield format_html('</ul><p role="alert">It did not work: {}</p>', str(error))
     yield tail
 
 

@@ -62,7 +62,9 @@ class ServerView(View):
         except DatabaseError:
             logger.exception("The database of the token store failed")
             response = self.problem("The database cannot be reached just now. Please try again later.", 503)
-        response.headers.setdefault("Referrer-Policy", "no-referrer")
+        # The answers of authorization servers go to no other site. With less, browsers would send no origin,
+        # and Django takes no form without one.
+        response.headers.setdefault("Referrer-Policy", "same-origin")
         return response
 
     def may_connect(self, request: Any) -> bool:
