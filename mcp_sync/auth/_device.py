@@ -70,7 +70,8 @@ class DeviceCode(Machine):
         client_name: What users are shown.
         scopes: What to ask for; what the MCP server demands, or else lists, is added.
         method: How it authenticates; chosen if not given.
-        issuer: The only authorization server that may be asked.
+        issuer: The only authorization server that may be asked. Without it, a client that is registered by
+            hand belongs to the first one that it is used at, as in `ClientCredentials`.
 
     Raises:
         UsageError: It cannot be so.

@@ -45,7 +45,8 @@ class EnterpriseManaged(Machine):
             with there, if with anything.
         scopes: What to ask for; what the MCP server demands, or else lists, is added.
         method: How the client authenticates to the authorization server; chosen if not given.
-        issuer: The only authorization server that may be asked.
+        issuer: The only authorization server that may be asked. Without it, a client that is registered by
+            hand belongs to the first one that it is used at, as in `ClientCredentials`.
 
     Raises:
         UsageError: It cannot be so.

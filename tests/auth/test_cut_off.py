@@ -177,6 +177,7 @@ def test_the_end_of_a_session_begins_no_renewal(server) -> None:
         with Client(endpoint.url, auth=auth, mode="2025-06-18") as client:
             call(client)
             make_due(auth)
+        assert server.asked["refresh_token"] == 0
         with Client(endpoint.url, auth=auth, mode="2025-06-18") as client:
             call(client)
             refreshed = server.asked["refresh_token"]
