@@ -52,7 +52,9 @@ COMMANDS = {
     "servers": Listed("_servers", "List the servers in configuration files."),
     "stubs": Listed("_stubs", "Write a typed Python module for the tools of a server."),
     "demo": Listed("_demo", "Start a small server and show what this client does with it."),
-    "completion": Listed("_completion", "Print a script with which a shell completes commands and tools."),
+    "completion": Listed(
+        "_completion", "Print a script with which a shell completes commands, servers and tools."
+    ),
 }
 
 _EXIT_CODES = "\b\nExit codes:\n" + "\n".join(f"  {int(code):3}  {text}" for code, text in MEANINGS.items())

@@ -37,7 +37,7 @@ class Interrupted(Exception):
 MEANINGS = {
     ExitCode.OK: "all went well",
     ExitCode.TOOL: "the tool reported an error; a check found something",
-    ExitCode.USAGE: "wrong use: a bad option, argument or target",
+    ExitCode.USAGE: "wrong use: a bad option, argument, configuration or target",
     ExitCode.CONNECTION: "no connection, or it was lost; an HTTP status that is no success",
     ExitCode.TIMEOUT: "not within the time",
     ExitCode.PROTOCOL: "the server answered with an error, or broke the rules of the protocol",
@@ -45,6 +45,7 @@ MEANINGS = {
     ExitCode.BUG: "a bug in mcp-sync",
     ExitCode.OUTPUT: "the output could not be written: the disk is full, say",
     ExitCode.INTERRUPTED: "interrupted by Ctrl-C",
+    ExitCode.BROKEN_PIPE: "nobody reads the output any more",
 }
 
 _BY_CLASS: tuple[tuple[type[BaseException], ExitCode], ...] = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import queue
 import socket
@@ -16,22 +17,24 @@ from urllib.request import getproxies, proxy_bypass
 
 from .._concurrency.threads import spawn
 from .._protocol.urls import DEFAULT_PORTS, public_url
+from .._protocol.versions import LATEST_MODERN
+from .._version import __version__
 
 _SKEW = 60.0
 _SOON = 14 * 86400.0
-_ASKING = b'{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":%s}}'
-_META = (
-    b'{"io.modelcontextprotocol/protocolVersion":"2026-07-28",'
-    b'"io.modelcontextprotocol/clientInfo":{"name":"mcp-sync doctor","version":"1"},'
-    b'"io.modelcontextprotocol/clientCapabilities":{}}'
-)
 _HEADERS = {
     "Content-Type": "application/json",
     "Accept": "application/json, text/event-stream",
-    "MCP-Protocol-Version": "2026-07-28",
+    "MCP-Protocol-Version": LATEST_MODERN,
     "Mcp-Method": "server/discover",
     "User-Agent": "mcp-sync",
 }
+_META = {
+    "io.modelcontextprotocol/protocolVersion": LATEST_MODERN,
+    "io.modelcontextprotocol/clientInfo": {"name": "mcp-sync doctor", "version": __version__},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+_ASKING = {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": _META}}
 _CLOCK = "is the clock of this machine right? Certificates count by it"
 
 
@@ -228,7 +231,7 @@ def _ask(stream: Any, place: _Place, parts: Any, headers: Mapping[str, str], rep
     connection.sock = stream
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     try:
-        connection.request("POST", path, _ASKING % _META, {**_HEADERS, **headers})
+        connection.request("POST", path, json.dumps(_ASKING).encode(), {**_HEADERS, **headers})
         answer = connection.getresponse()
     except (OSError, http.client.HTTPException, ValueError) as error:
         text = str(error) or type(error).__name__
