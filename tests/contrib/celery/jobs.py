@@ -16,7 +16,8 @@ redis = os.environ.get("REDIS_URL", "redis://127.0.0.1:1/0")
 app = Celery("jobs", broker=redis, backend=redis)
 app.conf.update(
     broker_connection_retry_on_startup=False,
-    broker_transport_options={"visibility_timeout": 5},
+    # What a dead worker had taken goes to the next one, soon.
+    broker_transport_options={"visibility_timeout": 1, "unacked_restore_interval": 0.5},
     worker_prefetch_multiplier=1,
     task_track_started=False,
 )
