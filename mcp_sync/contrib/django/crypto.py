@@ -31,7 +31,7 @@ def seal(value: Any, about: str) -> str:
 def unseal(text: str, about: str) -> Optional[Any]:
     """Return what `seal` was given, ``None`` if no key fits or it belongs elsewhere."""
     try:
-        found, value = json.loads(_fernet(_secrets()).decrypt(text.encode()))
+        found, value = json.loads(_opened(_secrets(), text))
     except (InvalidToken, ValueError):
         return None
     return value if found == about else None
@@ -52,6 +52,12 @@ def envelope_key() -> bytes:
 
 def _secrets() -> tuple[str, ...]:
     return tuple(conf.get("ENCRYPTION_KEYS")) or (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)
+
+
+@lru_cache(maxsize=512)
+def _opened(secrets: tuple[str, ...], text: str) -> bytes:
+    # A user asks many times with the same token. It is in memory then anyway.
+    return _fernet(secrets).decrypt(text.encode())
 
 
 @lru_cache(maxsize=8)

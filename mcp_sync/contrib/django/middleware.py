@@ -113,8 +113,8 @@ def _alias_of(waiting: InputRequired) -> Optional[str]:
 
 
 def _fits(waiting: InputRequired, alias: str) -> bool:
-    identity = servers.mcp[alias].client._engine.plan.target.identity()
-    return bool(waiting._envelope["server"].get("key") == server_key(identity))
+    target = servers.mcp[alias].client._engine.plan.target
+    return bool(waiting._envelope["server"].get("key") == server_key(target))
 
 
 def send_to(request: Any, url: str, status: int, code: str, alias: str) -> HttpResponse:

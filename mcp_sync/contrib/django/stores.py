@@ -57,8 +57,7 @@ class ModelTokenStore:
     def get(self, key: Key) -> Optional[Stored]:
         """See `mcp_sync.auth.Store`."""
         name = digest(self.alias, key)
-        rows = _rows(key).filter(key=name).values_list("data", "version")
-        row = _connections.run(lambda: rows.first())
+        row = _connections.run(lambda: _read(key, name))
         if row is None:
             return None
         value = crypto.unseal(row[0], name)
@@ -154,6 +153,16 @@ def _time(seconds: Any) -> Optional[datetime]:
 
 def _rows(key: Key) -> Any:
     return _MODELS.get(key.kind, models.ServerMetadata)._base_manager.using(conf.get("DATABASE"))
+
+
+def _read(key: Key, name: str) -> Any:
+    """Return data and version of a row. Each request does this: so it is written out, and costs little."""
+    connection = connections[conf.get("DATABASE")]
+    table = _MODELS.get(key.kind, models.ServerMetadata)._meta.db_table
+    data, version, column, source = map(connection.ops.quote_name, ("data", "version", "key", table))
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {data}, {version} FROM {source} WHERE {column} = %s", [name])
+        return cursor.fetchone()
 
 
 def _insert(rows: Any, name: str, alias: str, row: Mapping[str, Any]) -> bool:

@@ -13,9 +13,10 @@ import pytest
 import requests
 import websocket
 
-from .test_example import site  # noqa: F401  (a fixture)
+from . import test_example
 
 WAIT = 20
+site = test_example.site  # the fixture
 
 
 class Tab:
@@ -108,8 +109,8 @@ def tabs(tmp_path):
         browser.end()
 
 
-def log_in(tab, name, site):
-    tab.go(site)
+def log_in(tab, name, place):
+    tab.go(place)
     tab.wait_for("Username", "login")
     tab.fill("Username", name)
     tab.fill("Password", "secret")
@@ -129,7 +130,7 @@ def connect(tab, name):
 
 @pytest.mark.contrib
 @pytest.mark.timeout(180)
-def test_two_users_walk_through_the_example_with_browsers(site, tabs):  # noqa: F811
+def test_two_users_walk_through_the_example_with_browsers(site, tabs):
     ada, bob = tabs
     log_in(ada, "ada", site)
     log_in(bob, "bob", site)

@@ -11,7 +11,7 @@ from django.test import TestCase, override_settings
 
 from mcp_sync import CallTimeout
 from mcp_sync.auth import Deadline, Key
-from mcp_sync.contrib.django import crypto
+from mcp_sync.contrib.django import _connections, crypto
 from mcp_sync.contrib.django.models import Grant
 from mcp_sync.contrib.django.stores import ModelTokenStore
 from mcp_sync.errors import AuthError
@@ -99,6 +99,28 @@ def test_a_request_that_has_locked_the_database_is_told_so(store):
         with pytest.raises(AuthError, match="WAL"):
             store.put(KEY, {"n": 2}, store.get(KEY).version)
     assert store.get(KEY).value == {"n": 1}
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="a mode of SQLite")
+def test_with_the_wal_mode_of_sqlite_a_request_may_have_read(store):
+    store.put(KEY, {"n": 1}, None)
+    _journal("wal")
+    try:
+        with pytest.raises(ZeroDivisionError), transaction.atomic():
+            Grant.objects.count()
+            assert store.put(KEY, {"n": 2}, store.get(KEY).version)
+            assert store.get(KEY).value == {"n": 2}
+            raise ZeroDivisionError
+        assert store.get(KEY).value == {"n": 2}
+    finally:
+        _connections.close()
+        _journal("delete")
+
+
+def _journal(mode):
+    with connection.cursor() as cursor:
+        cursor.execute(f"PRAGMA journal_mode={mode}")
+        assert cursor.fetchone() == (mode,)
 
 
 def test_the_lock_keeps_threads_apart(store):
