@@ -11,6 +11,7 @@ import hmac
 import json
 from collections.abc import Mapping
 from typing import Any, Optional, Union
+from urllib.parse import urlsplit
 
 from .errors import EnvelopeRejected, UsageError
 
@@ -32,6 +33,7 @@ _MEMBERS: dict[str, tuple[type, ...]] = {
     "requests": (dict,),
     "state": (str, type(None)),
     "principal": (str, type(None)),
+    "credentials": (str, type(None)),
 }
 
 
@@ -125,14 +127,21 @@ def _same_numbers(value: Any) -> Any:
     return value
 
 
-def server_key(identity: Any) -> str:
+def server_key(target: Any) -> str:
     """Return what stands for a server in an envelope: a digest, since a path or a command may hold secrets.
 
-    Servers in this process are all the same one: what tells them apart means nothing elsewhere.
+    The query of a URL is a part of it: it may say whose server this is. Servers in this process are all the
+    same one: what tells them apart means nothing elsewhere.
     """
-    if isinstance(identity, tuple) and identity[:1] == ("memory",):
-        identity = "memory"
-    return hashlib.sha256(repr(identity).encode("utf-8", "surrogatepass")).hexdigest()
+    identity = target.identity()
+    kind = identity[0] if isinstance(identity, tuple) and identity else None
+    if kind == "memory":
+        identity = kind
+    elif kind == "wsgi":
+        identity = (kind, *identity[2:])
+    query = urlsplit(getattr(target, "url", None) or "").query
+    text = f"{identity!r}\n{query}" if query else repr(identity)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def expired(envelope: Mapping[str, Any], max_age: Optional[float], now: float) -> bool:

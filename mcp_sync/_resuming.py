@@ -8,6 +8,7 @@ from typing import Any, Optional, Union
 
 from . import types
 from ._arguments import as_dict
+from ._engine.credentials import bound_to
 from ._engine.plan import Plan
 from ._envelope import Key, expired, server_key, unseal
 from ._input_answers import answer_to_wire
@@ -76,10 +77,10 @@ class Resumption:
         if expired(self._kept, max_age, time.time()):
             text = f"the envelope cannot be resumed: it is older than {max_age:g} s (max_age); call again"
             raise EnvelopeRejected(text, reason="expired")
-        if self._kept["server"].get("key") != server_key(plan.target.identity()):
+        if self._kept["server"].get("key") != server_key(plan.target):
             text = f"the envelope cannot be resumed: it belongs to another server than {plan.target!r}"
             raise EnvelopeRejected(text, reason="server")
-        if self._kept["principal"] != plan.principal:
+        if (self._kept["principal"], self._kept["credentials"]) != (plan.principal, bound_to(plan)):
             text = (
                 "the envelope cannot be resumed: it was made for another principal; resume it with the "
                 "client of the user who made the call (client.for_principal)"

@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from typing import Any, Callable, NamedTuple, Optional, Union
 from urllib.parse import urlsplit
 
-from .._concurrency.fork import hold_off
 from .._protocol.urls import is_loopback
 from ..transports._base import Target
+from .credentials import credentials_of
 
 # Makes keys mean nothing in other processes, but for the children of this one.
 _OURS = secrets.token_bytes(32)
@@ -61,7 +61,7 @@ class Keys:
         if principal is not None:
             self._fixed = _digest("principal", principal)
         else:
-            self._credentials, changes = _credentials_of(target)
+            self._credentials, changes = credentials_of(target)
             if not changes:
                 self._fixed = self._partition()
 
@@ -112,31 +112,3 @@ class Keys:
 def _digest(*parts: str) -> str:
     text = "\n\n".join(parts)
     return "mcp-" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _credentials_of(target: Any) -> tuple[Callable[[], Any], bool]:
-    """Return what tells for whom a target asks (``None``: that cannot be told), and whether it changes."""
-    with hold_off():
-        from ..transports._http.target import HTTPTarget
-        from ..transports._websocket.target import WebSocket
-    if not isinstance(target, (HTTPTarget, WebSocket)) or getattr(target, "session", None) is not None:
-        return (lambda: None), False
-    auth = target.auth
-    parts = urlsplit(target.url)
-    headers = sorted((name.lower(), value) for name, value in (target.headers or {}).items())
-    session_id = getattr(target, "session_id", None)
-    rest = [parts.netloc, parts.query, headers, target.cert, session_id]
-    if auth is None or isinstance(auth, tuple):
-        return (lambda: [rest, auth]), False
-    if not type(auth).__module__.startswith("mcp_sync.auth."):
-        return (lambda: None), False
-    with hold_off():
-        from ..auth._bearer import BearerToken
-        from ..auth._hook import TokenAuth
-    if isinstance(auth, BearerToken):
-        return (lambda: [rest, "bearer", auth.read()]), True
-    if isinstance(auth, TokenAuth) and auth.principal:
-        asks = auth.identity
-        who = [auth.principal, asks.client_id, asks.metadata_url, asks.issuer, str(auth.scopes)]
-        return (lambda: [rest, "oauth", *who]), False
-    return (lambda: None), False

@@ -14,6 +14,7 @@ from .._protocol.input_rounds import original_params
 from .._protocol.methods import MethodSpec
 from ..errors import InputRequired, InvalidResult
 from ..types.input_required import parse_input_requests
+from .credentials import bound_to
 from .plan import Plan
 
 
@@ -48,13 +49,14 @@ def paused(
         "version": VERSION,
         "id": secrets.token_hex(16),
         "created_at": int(time.time()),
-        "server": {"key": server_key(plan.target.identity())},
+        "server": {"key": server_key(plan.target)},
         "revision": version,
         "method": spec.method,
         **as_sent,
         "requests": requests,
         "state": state if isinstance(state, str) else None,
         "principal": plan.principal,
+        "credentials": bound_to(plan),
     }
     count = f"{len(requests)} requests" if len(requests) > 1 else "a request"
     return InputRequired(

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Optional, Union
 
+from .._engine.credentials import bound_to
 from .._engine.plan import Plan
 from .._envelope import server_key
 from ..errors import InvalidHandle, UsageError
@@ -19,6 +20,7 @@ _MEMBERS: dict[str, tuple[type, ...]] = {
     "tool": (str,),
     "server": (dict,),
     "principal": (str, type(None)),
+    "credentials": (str, type(None)),
     "on_input": (str,),
     "asked": (dict,),
     "result": (dict, type(None)),
@@ -52,8 +54,9 @@ def to_json(record: Record, plan: Plan) -> dict[str, Any]:
         "version": VERSION,
         "id": record.id,
         "tool": record.tool,
-        "server": {"key": server_key(identity), "name": _name(identity)},
+        "server": {"key": server_key(plan.target), "name": _name(identity)},
         "principal": plan.principal,
+        "credentials": bound_to(plan),
         "on_input": record.on_input,
         "asked": dict(record.asked),
         "result": record.result,
@@ -103,13 +106,13 @@ def _read(data: Any) -> Optional[dict[str, Any]]:
 
 def _check(kept: Mapping[str, Any], plan: Plan) -> None:
     identity = plan.target.identity()
-    if kept["server"].get("key") != server_key(identity):
+    if kept["server"].get("key") != server_key(plan.target):
         made, here = kept["server"].get("name"), _name(identity)
         text = f"the task cannot be taken up: it is one of {made}, and this client is one of {here}"
         if made == here:
             text = f"the task cannot be taken up: it is one of another server than this client's at {made}"
         raise InvalidHandle(text, reason="server")
-    if kept["principal"] != plan.principal:
+    if (kept["principal"], kept["credentials"]) != (plan.principal, bound_to(plan)):
         text = "the task cannot be taken up: it was begun for another principal (client.for_principal)"
         raise InvalidHandle(text, reason="principal")
     digests = [*kept["asked"], *kept["asked"].values()]

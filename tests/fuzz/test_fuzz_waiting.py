@@ -28,6 +28,7 @@ ENVELOPE = {
     "requests": {"k": {"method": "roots/list"}},
     "state": "s",
     "principal": None,
+    "credentials": None,
 }
 KINDS = st.sampled_from(["string", "integer", "number", "boolean", "array", "object", "null"])
 WORDS = st.sampled_from(["a", "b", "1", "true", "", "2024-01-01", "a@b"])
