@@ -14,6 +14,8 @@ from ._paths import SKILL_FILE, Unsafe, decoded, path_below
 
 _DIGEST = re.compile("sha256:[0-9a-f]{64}")
 _LONGEST_NAME = 64
+# What every reader of JSON takes for the same whole number (RFC 8259, section 6).
+_LARGEST = 2**53 - 1
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,7 @@ def _file(uri: str, resource: Any) -> SkillFile:
         _reject(
             uri, f"the digest {digest!r:.80} is not sha256: and 64 lower-case hexadecimal digits", path=path
         )
-    if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+    if isinstance(size, bool) or not isinstance(size, int) or not 0 <= size <= _LARGEST:
         _reject(uri, f"{size!r:.80} is no size", path=path)
     return SkillFile(path, where, digest, size)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Optional
 
 from ..errors import FolderRefused
-from ._paths import SKILL_FILE
+from ._manifest import MANIFEST, Manifest, foreign
 
 
 def check_folder(folder: Path, overwrite: bool) -> None:
@@ -38,16 +38,16 @@ def _fault_of(folder: Path, overwrite: bool) -> Optional[str]:
         return None
     if not overwrite:
         return f"{folder} is there already: name another one, or overwrite=True"
-    if any(folder.iterdir()) and not (folder / SKILL_FILE).is_file():
-        return f"{folder} holds something else than a skill (it has no {SKILL_FILE}), and is not overwritten"
-    return None
+    strange = foreign(folder)
+    return f"{folder} is not overwritten: {strange}" if strange else None
 
 
-def write_folder(folder: Path, files: Iterable[tuple[str, bytes]], overwrite: bool) -> None:
+def write_folder(folder: Path, uri: str, files: Iterable[tuple[str, bytes]], overwrite: bool) -> None:
     """Write files into a new folder, which appears when all of them are there.
 
     Args:
         folder: The folder; `check_folder` has seen it.
+        uri: The URI of the skill, for the manifest.
         files: Paths below it, checked, and contents; taken one by one.
         overwrite: Whether to replace a skill that is there.
 
@@ -59,8 +59,11 @@ def write_folder(folder: Path, files: Iterable[tuple[str, bytes]], overwrite: bo
     old = folder.with_name(f".old-{name}")
     try:
         _make(new, folder)
+        manifest = Manifest(uri)
         for path, data in files:
             _write(new, path, data, folder)
+            manifest.add(path, data)
+        _write(new, MANIFEST, manifest.to_bytes(), folder)
         check_folder(folder, overwrite)
         _put(new, folder, old)
     finally:
@@ -95,6 +98,10 @@ def _put(new: Path, folder: Path, old: Path) -> None:
         try:
             if folder.exists():
                 folder.rename(old)
+                # Once more, where nobody looks for it: what came in the last moment is kept, too.
+                strange = foreign(old)
+                if strange:
+                    raise FolderRefused(f"{folder} is not overwritten: {strange}", path=str(folder))
             new.rename(folder)
         except BaseException:
             # Whatever stopped it, Ctrl-C for one: what was there comes back.

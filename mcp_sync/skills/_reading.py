@@ -20,6 +20,7 @@ from ..options import UNSET, TimeoutArgument
 from ._entry import Skill, SkillFile, read_entry
 from ._extension import GET, IDENTIFIER, LIST, READ_DIRECTORY, Skills
 from ._folder import check_folder, write_folder
+from ._manifest import MANIFEST
 from ._paths import SKILL_FILE, Unsafe, check_names
 from ._verifying import SkillContent, check_front_matter, check_limits, file_of, only_content, reject, verify
 
@@ -160,7 +161,9 @@ class ServerSkills:
         Args:
             skill: As for `read`.
             folder: The folder to make, in one that is there.
-            overwrite: Whether a skill that is there already is replaced; nothing else ever is.
+            overwrite: Whether a former download is replaced: a folder that holds what one wrote, by the
+                digests in its ``.mcp-sync-skill.json``, and nothing else. What was added or changed since
+                is never deleted: it is named in a `FolderRefused`.
             max_files: The most files, folders not counted.
             max_bytes: The most bytes of all files.
             timeout: Seconds for all of it.
@@ -170,17 +173,17 @@ class ServerSkills:
             The folder.
 
         Raises:
-            FolderRefused: It is there already, or cannot be written.
+            FolderRefused: It is there already, holds something of somebody else, or cannot be written.
             DigestMismatch: A file is another than the entry describes.
             SkillRejected: There are no digests, a file would lie outside of its folder or has a name that not
                 every system takes, or there is too much of it.
         """
-        target = Path(os.path.abspath(folder))
+        target = _as_folder(folder)
         check_folder(target, overwrite)
         deadline, options = self._client._deadline(timeout), call_options(cancel=cancel)
         held = self._held(skill, options, deadline)
         check_limits(held, max_files, max_bytes)
-        write_folder(target, self._contents(held, max_bytes, options, deadline), overwrite)
+        write_folder(target, held.uri, self._contents(held, max_bytes, options, deadline), overwrite)
         return target
 
     def _contents(
@@ -190,7 +193,9 @@ class ServerSkills:
             text = "its content changes all the time, so that nothing can be verified: read() what you need"
             reject(skill, text, reason="dynamic")
         try:
-            check_names(skill.files)
+            check_names([*skill.files, MANIFEST])
+            if MANIFEST in skill.files:
+                raise Unsafe(f"{MANIFEST!r} is the name of a file that a download writes itself")
         except Unsafe as error:
             reject(skill, str(error), reason="path")
         # A skill that does not begin as it should ends before anything else is fetched.
@@ -304,6 +309,16 @@ def skills_of(client: Any) -> ServerSkills:
         UsageError: The client was not given the extension `Skills`.
     """
     return ServerSkills(client)
+
+
+def _as_folder(folder: Any) -> Path:
+    try:
+        path = os.path.abspath(os.fsdecode(folder))
+    except TypeError as error:
+        raise UsageError(f"the folder must be a path, not {type(folder).__name__}") from error
+    if "\0" in path:
+        raise UsageError(f"the path of a folder cannot hold the character NUL: {path!r:.200}")
+    return Path(path)
 
 
 def _warn(error: SkillRejected) -> None:

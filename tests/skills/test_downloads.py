@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,10 @@ from mcp_sync import (
     FolderRefused,
     InMemory,
     SkillRejected,
+    UsageError,
 )
 from mcp_sync.skills import Skills, _folder
+from mcp_sync.skills._manifest import MANIFEST
 from mcp_sync.testing import FakeServer
 
 FILES = {"templates/mail.md": "Dear", "templates/eu/mail.md": "Cher", "logo.png": b"\x89PNG\xff"}
@@ -47,7 +49,7 @@ def test_all_files_are_written_for_nobody_else(client: Client, tmp_path: Path) -
     assert folder == tmp_path / "refunds"
     assert tree(tmp_path) == {
         "refunds",
-        *(f"refunds/{name}" for name in ("SKILL.md", "logo.png", "templates", "templates/eu")),
+        *(f"refunds/{name}" for name in ("SKILL.md", MANIFEST, "logo.png", "templates", "templates/eu")),
         *("refunds/templates/mail.md", "refunds/templates/eu/mail.md"),
     }
     assert (folder / "logo.png").read_bytes() == b"\x89PNG\xff"
@@ -68,14 +70,87 @@ def test_what_is_there_already_is_kept(client: Client, server: FakeServer, tmp_p
     assert server.count("resources/read") == 0
 
 
-def test_a_skill_is_replaced_on_request(client: Client, tmp_path: Path) -> None:
-    folder = tmp_path / "refunds"
-    (folder / "old").mkdir(parents=True)
-    (folder / "SKILL.md").write_text("mine")
+def test_a_former_download_is_replaced_on_request(client: Client, server: FakeServer, tmp_path: Path) -> None:
+    folder = client.skills.download("acme/refunds", tmp_path / "refunds")
+    (folder / "logo.png").unlink()  # What is missing is no loss.
+    server.add_skill("acme/refunds", files={"new/file.md": "new"})
     client.skills.download("acme/refunds", folder, overwrite=True)
-    assert not (folder / "old").exists()
     assert tree(tmp_path) == {"refunds", *(f"refunds/{path}" for path in tree(folder))}
-    assert "name:" in (folder / "SKILL.md").read_text()
+    assert tree(folder) == {"SKILL.md", MANIFEST, "new", "new/file.md"}
+    client.skills.download("acme/refunds", folder, overwrite=True)
+    (tmp_path / "empty").mkdir()
+    client.skills.download("acme/refunds", tmp_path / "empty", overwrite=True)
+
+
+def change(folder: Path) -> None:
+    (folder / "SKILL.md").write_text("mine")
+
+
+def add_a_file(folder: Path) -> None:
+    (folder / "templates" / "notes.txt").write_text("years of work")
+
+
+def add_a_folder(folder: Path) -> None:
+    (folder / ".git").mkdir()
+
+
+def add_a_link(folder: Path) -> None:
+    (folder / "logo.png").unlink()
+    (folder / "logo.png").symlink_to(folder / "SKILL.md")
+
+
+def lose_the_manifest(folder: Path) -> None:
+    (folder / MANIFEST).unlink()
+
+
+def break_the_manifest(folder: Path) -> None:
+    (folder / MANIFEST).write_text("{}")
+
+
+@pytest.mark.parametrize(
+    ("deed", "named"),
+    [
+        (change, "'SKILL.md' was changed"),
+        (add_a_file, "'templates/notes.txt' was added"),
+        (add_a_folder, "'.git' was added"),
+        (add_a_link, "'logo.png' was added"),
+        (lose_the_manifest, MANIFEST),
+        (break_the_manifest, MANIFEST),
+    ],
+)
+def test_what_somebody_else_has_added_or_changed_is_never_deleted(
+    deed: Callable[[Path], None], named: str, client: Client, server: FakeServer, tmp_path: Path
+) -> None:
+    folder = client.skills.download("acme/refunds", tmp_path / "refunds")
+    deed(folder)
+    before, asked = tree(tmp_path), server.count("resources/read")
+    with pytest.raises(FolderRefused, match=named):
+        client.skills.download("acme/refunds", folder, overwrite=True)
+    assert tree(tmp_path) == before
+    assert server.count("resources/read") == asked
+
+
+def test_what_is_added_in_the_last_moment_is_kept_too(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = client.skills.download("acme/refunds", tmp_path / "refunds")
+    put = _folder._put
+
+    def late(new: Path, folder: Path, old: Path) -> None:
+        (folder / "notes.txt").write_text("years of work")
+        put(new, folder, old)
+
+    monkeypatch.setattr(_folder, "_put", late)
+    with pytest.raises(FolderRefused, match=r"notes\.txt"):
+        client.skills.download("acme/refunds", folder, overwrite=True)
+    assert (folder / "notes.txt").read_text() == "years of work"
+    assert tree(tmp_path) == {"refunds", *(f"refunds/{path}" for path in tree(folder))}
+
+
+@pytest.mark.parametrize("folder", [None, 5, "a\0b"])
+def test_what_is_no_path_is_a_usage_error(client: Client, folder: Any) -> None:
+    with pytest.raises(UsageError, match="path"):
+        client.skills.download("acme/refunds", folder)
 
 
 def test_a_failure_leaves_the_skill_that_was_there(
@@ -147,6 +222,8 @@ BAD_NAMES = {
     "one name in two forms": ["\u00e9", "e\u0301"],
     "a sharp s and two of them": ["stra\u00dfe", "strasse"],
     "a file that is a folder, too": ["a", "a/b"],
+    "the name of the manifest": [MANIFEST],
+    "the name of the manifest in another case": [MANIFEST.upper()],
 }
 
 

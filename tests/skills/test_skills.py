@@ -192,6 +192,7 @@ BAD_ENTRIES: dict[str, tuple[Alter, str]] = {
     "another algorithm": (put("digest", "md5:" + "a" * 32), "entry"),
     "no size": (put("size", None), "entry"),
     "a size below zero": (put("size", -1), "entry"),
+    "a size of 400 digits": (put("size", 10**400), "entry"),
     "a size that is true": (put("size", True), "entry"),
     "a size that is a fraction": (put("size", 1.5), "entry"),
     "another skill's file": (with_path("skill://b/x"), "path"),
