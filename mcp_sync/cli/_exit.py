@@ -94,6 +94,8 @@ def report(error: BaseException, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"error": _as_dict(error, code)}), err=True)
     elif isinstance(error, click.ClickException):
+        # It may name what a server has sent: the names of arguments, say.
+        error.message = clean(error.message)
         error.show()
     elif code is ExitCode.INTERRUPTED:
         # A terminal shows the ^C that was typed.
@@ -101,8 +103,15 @@ def report(error: BaseException, as_json: bool) -> None:
         click.echo(f"{line_break}mcp-sync: interrupted", err=True)
     else:
         click.echo(f"mcp-sync: {clean(_message(error))}", err=True)
-        if isinstance(error, errors.AuthorizationRequired) or getattr(error, "status", None) == 401:
+        if _wants_login(error):
             click.echo(f"mcp-sync: {_LOG_IN}", err=True)
+
+
+def _wants_login(error: BaseException) -> bool:
+    """Whether a login would help, as far as that can be told."""
+    if isinstance(error, errors.AuthorizationRequired):
+        return not error.url
+    return isinstance(error, errors.HTTPStatusError) and error.status == 401
 
 
 def _message(error: BaseException) -> str:

@@ -7,6 +7,7 @@ sequence in it could recolour, rewrite or even drive the terminal.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -17,6 +18,8 @@ from .. import types
 from .._protocol.visible import clean as clean
 
 _SHORT = 96
+# What JSON lets stand in its strings, and a terminal obeys or shows in another order.
+_EFFECTIVE = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def echo(text: str) -> None:
@@ -33,7 +36,8 @@ def heading(text: str) -> None:
 def echo_json(value: Any) -> None:
     """Print one JSON document to standard output."""
     utf8 = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "") == "utf8"
-    click.echo(json.dumps(value, indent=2, ensure_ascii=not utf8))
+    text = json.dumps(value, indent=2, ensure_ascii=not utf8)
+    click.echo(_EFFECTIVE.sub(lambda found: f"\\u{ord(found.group()):04x}", text))
 
 
 def indent(text: str, by: int = 2) -> str:

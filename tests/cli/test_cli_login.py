@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from auth.oauth_server import OAuthServer, json_reply, protected
 from command_line import invoke
 
 from mcp_sync.cli.demo_server import build
@@ -181,3 +182,27 @@ def test_a_login_that_waits_ends_at_its_timeout(
 
     assert waiting.is_set()
     assert ran.code == 4
+
+
+def test_a_code_is_shown_and_its_login_used_without_another_one(own_home: Path) -> None:
+    codes = {
+        "device_code": "d",
+        "user_code": "AB-CD",
+        "verification_uri": "https://x.example/d",
+        "interval": 0,
+    }
+    with OAuthServer() as server, protected(server) as endpoint:
+        server.metadata = {"device_authorization_endpoint": server.issuer + "/register"}
+        server.clients["app"] = None
+        server.on_token = lambda form: server._tokens("", 0)
+        server._register = lambda request: json_reply(codes)  # type: ignore[method-assign]
+        ran = invoke("login", endpoint.url, "--device", "--client-id", "app")
+
+        assert ran.code == 0, ran
+        assert "AB-CD" in ran.err
+        assert "https://x.example/d" in ran.err
+        assert "AB-CD" not in ran.out
+        assert invoke("call", endpoint.url, "add", "a=1", "b=2").code == 0
+
+    known = json.loads((own_home / "logins.json").read_text())
+    assert list(known.values()) == [{"client_id": "app", "device": True}]

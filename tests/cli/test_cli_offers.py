@@ -290,6 +290,18 @@ def test_control_characters_of_a_list_are_escaped(server: FakeServer, url: str) 
     assert "\x1b" not in out
 
 
+def test_control_characters_in_json_and_in_complaints_are_escaped(server: FakeServer, url: str) -> None:
+    schema = {"properties": {"evil\x9b2J\x1b[1m": {}}, "additionalProperties": False}
+    server.add_tool(FakeTool(lambda: "a\x9bb\u202ec", name="x", input_schema={"type": "object", **schema}))
+    ran = invoke("call", "--json", url, "x")
+
+    assert ran.json["content"][0]["text"] == "a\x9bb\u202ec"
+    assert not {"\x9b", "\u202e"} & set(ran.out)
+    ran = invoke("call", url, "x", "b=1")
+    assert ran.code == 2
+    assert "b: no such argument; there are: evil\\x9b2J\\x1b[1m" in ran.err
+
+
 def test_a_trace_shows_messages_and_hides_secrets(url: str) -> None:
     ran = invoke("call", url, "fail", "message=hello", "--trace", "--header", "X-Key: sesame")
 
