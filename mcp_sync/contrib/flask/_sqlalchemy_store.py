@@ -57,6 +57,9 @@ class SQLAlchemyTokenStore:
             sa.Column("value", sa.JSON, nullable=False),
             sa.Column("updated", sa.Float, nullable=False, index=True),
         )
+        columns = self.table.c
+        # Made once: each request looks up two records.
+        self._look = sa.select(columns.value, columns.version).where(columns.key == sa.bindparam("name"))
 
     def __repr__(self) -> str:
         return f"SQLAlchemyTokenStore({self.table.name!r})"
@@ -81,10 +84,8 @@ class SQLAlchemyTokenStore:
 
     def get(self, key: Key) -> Optional[Stored]:
         """See `mcp_sync.auth.Store`."""
-        columns = self.table.c
-        query = sa.select(columns.value, columns.version).where(columns.key == key_digest(key))
         with self.engine.connect() as connection:
-            row = connection.execute(query).first()
+            row = connection.execute(self._look, {"name": key_digest(key)}).first()
         return None if row is None else Stored(dict(row.value), row.version)
 
     def put(self, key: Key, value: Optional[Mapping[str, Any]], expected: Optional[str]) -> bool:
