@@ -12,6 +12,7 @@ Source: specification, "Elicitation".
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -45,6 +46,8 @@ __all__ = [
 _LONGEST_URL = 8192
 _ASCII = re.compile(r"[!-~]+")
 _PUNYCODE = "xn--"
+_NAME = re.compile(r"[a-z0-9_.-]+")
+_NUMBER = re.compile("[0-9]+|0x[0-9a-f]*")
 
 
 def form_fields(form: Any) -> tuple[FormField, ...]:
@@ -132,9 +135,11 @@ class PageURL:
 def check_url(url: Any) -> PageURL:
     """Check a URL that a server wants a person to visit, before it is shown.
 
-    It has to be ``https``, or ``http`` on this very machine, to name a host, and to hold no user name or
-    password (which look like a host), no control characters, spaces or backslashes. It is neither looked up
-    nor opened: ask the user, and open it in the user's own browser.
+    It has to be ``https``, or ``http`` on this very machine, to name a host in plain letters, and to hold no
+    user name or password (which look like a host), no control characters, spaces or backslashes. A host that
+    browsers read as another one than it seems to be is refused: with percent signs, or an address that is not
+    written as four decimal numbers. It is neither looked up nor opened: ask the user, and open it in the
+    user's own browser.
 
     Args:
         url: The URL, or params or a request with one.
@@ -157,6 +162,9 @@ def check_url(url: Any) -> PageURL:
     if fault:
         raise UnsafeURL(f"the server's URL must not be visited: {fault}", url=text)
     ascii_host = _ascii(host, text)
+    fault = _fault_of_host(ascii_host)
+    if fault:
+        raise UnsafeURL(f"the server's URL must not be visited: {fault}", url=text)
     place = f"[{ascii_host}]" if ":" in ascii_host else ascii_host
     whole = parts._replace(netloc=place if port is None else f"{place}:{port}").geturl()
     if not _ASCII.fullmatch(whole):
@@ -169,7 +177,7 @@ def _fault(url: str, scheme: str, netloc: str, host: str) -> Optional[str]:
     if len(url) > _LONGEST_URL:
         return f"it has more than {_LONGEST_URL} characters"
     # Python's parser drops some of them, browsers others.
-    if any(ord(letter) <= 0x20 or 0x7F <= ord(letter) <= 0xA0 or letter in "\\<>\"" for letter in url):
+    if any(ord(letter) <= 0x20 or 0x7F <= ord(letter) <= 0xA0 or letter in '\\<>"' for letter in url):
         return "it holds spaces or control characters"
     if scheme != "https" and not (scheme == "http" and is_loopback(host)):
         return "it must begin with https://"
@@ -187,6 +195,27 @@ def _ascii(host: str, url: str) -> str:
         raise UnsafeURL("the server's URL must not be visited: its host is no name", url=url) from error
 
 
+def _fault_of_host(host: str) -> Optional[str]:
+    """Say why browsers may go to another host than a user reads (URL Standard, "Host parsing")."""
+    if "%" in host:
+        return "its host is written with percent signs, which browsers replace"
+    if ":" in host:
+        return None if _is_address(host) else "its host is no address"
+    last = host.rstrip(".").rpartition(".")[2]
+    # Whatever ends so is an address for browsers: 127.1, 0x7f000001 and 2130706433 are 127.0.0.1.
+    if _NUMBER.fullmatch(last) and not _is_address(host.rstrip(".")):
+        return "its host is an address that is written so that it does not look like one"
+    return None if _NAME.fullmatch(host) else "its host is no name"
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
 def _readable(host: str) -> str:
     if _PUNYCODE not in host:
         return host
@@ -201,7 +230,7 @@ def _warnings(host: str, readable: str, scheme: str) -> tuple[str, ...]:
     if _PUNYCODE in host:
         shown = f", which reads {readable}" if readable.isprintable() and readable != host else ""
         found.append(f"The name {host}{shown} may look like another one.")
-    if host.replace(".", "").isdigit() or ":" in host:
+    if _is_address(host.rstrip(".")):
         found.append(f"{host} is the address of a machine, not a name.")
     if scheme == "http":
         found.append("The page is on this machine.")

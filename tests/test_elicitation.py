@@ -347,7 +347,22 @@ def test_names_in_other_letters_are_shown_in_ascii_and_warned_of():
 
 
 def test_addresses_are_warned_of():
-    assert "address of a machine" in check_url("https://192.0.2.1/x").warnings[0]
+    for host in ("192.0.2.1", "192.0.2.1.", "[2001:db8::1]", "\uff11\uff19\uff12.0.2.1"):
+        assert "address of a machine" in check_url(f"https://{host}/x").warnings[0]
+    for host in ("1.example", "0x7f.example", "127.0.0.1.example"):
+        assert check_url(f"https://{host}/x").warnings == ()
+
+
+ODD_ADDRESSES = (
+    "2130706433",
+    "127.1",
+    "0177.0.0.1",
+    "0x7f.1",
+    "0x7f000001",
+    "0X7F.0.0.1",
+    "127.0.0.01",
+    "1.2.3.4.5",
+)
 
 
 @pytest.mark.parametrize(
@@ -373,6 +388,13 @@ def test_addresses_are_warned_of():
         ("https://example.com/\u202egnp.exe", "characters that no URL may"),
         ("https://" + "\u00fc" * 300 + ".example/", "no name"),
         ("https://example.com/" + "x" * 9000, "8192"),
+        ("https://paypal.com%2eevil.example/", "percent signs"),
+        ("https://%65vil.example/", "percent signs"),
+        ("https://evil.example\uff0500.paypal.com/", "percent signs"),
+        *((f"https://{host}/x", "does not look like one") for host in ODD_ADDRESSES),
+        ("http://127.1/", "https://"),
+        ("https://paypal.com,evil.example/", "its host is no name"),
+        ("https://[fe80::1%25eth0]/", "percent signs"),
     ],
 )
 def test_a_page_must_not_be_shown(url, words):
