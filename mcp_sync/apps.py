@@ -5,7 +5,11 @@ A client that was given the extension `Apps` tells servers that it can show such
 page and its host in the browser (``postMessage``) belongs to the host, and is not part of this library.
 
 An app is a program of a stranger. Serve it from an origin that nothing else is served from, in the sandbox
-that `App.iframe` describes, with `App.headers`.
+that `App.iframe` describes, with `App.headers`. Sandbox and policy keep it from the data of its host, from
+other origins than those that it named, and from leaving its frame. They do not keep it from taking its own
+frame to another address, with data in it: a policy says nothing of where its page goes. That is for the
+policy of the page that shows it: ``Content-Security-Policy: frame-src ORIGIN``, with nothing but the origins
+that apps are served from.
 """
 
 from __future__ import annotations
@@ -112,7 +116,9 @@ class App:
     def headers(self, embedder: str = "'self'", grant: Iterable[str] = ()) -> dict[str, str]:
         """Return the HTTP headers to serve the page with.
 
-        With them the page has no origin of its own even where it is opened outside of its frame.
+        With them the page has no origin of its own even where it is opened outside of its frame. They do
+        not keep it from taking its frame elsewhere: for that, the page that shows it needs a policy of its
+        own, ``Content-Security-Policy: frame-src ORIGIN`` with the origin that this page is served from.
 
         Args:
             embedder: The origin of the page that may show it in a frame, or ``'self'``, or ``'none'``.
@@ -121,7 +127,7 @@ class App:
         Raises:
             UsageError: ``embedder`` is no origin.
         """
-        if not _EMBEDDER.fullmatch(embedder):
+        if not isinstance(embedder, str) or not _EMBEDDER.fullmatch(embedder):
             raise UsageError(f"embedder must be an origin such as https://example.com, not {embedder!r:.80}")
         denied = sorted(set(_PERMISSIONS.values()) - set(self._granted(grant)))
         return {
@@ -135,7 +141,9 @@ class App:
     def iframe(self, grant: Iterable[str] = ()) -> dict[str, str]:
         """Return the attributes of the frame that shows the page, without its address.
 
-        The sandbox gives it no origin: it gets at no cookies and no storage, and at nothing of its host.
+        The sandbox gives it no origin: it gets at no cookies and no storage, and at nothing of its host;
+        it opens no windows, and does not take its host elsewhere. It may take its own frame elsewhere,
+        unless the host has a policy with ``frame-src``: see `headers`.
 
         Args:
             grant: What it may use, of `permissions`; the rest stays forbidden. Ask the user first.
@@ -154,8 +162,12 @@ class App:
 
 
 def app_uri(tool: types.Tool) -> Optional[str]:
-    """Return the URI of the page that shows what a tool returns, ``None`` if it has none."""
-    meta = tool.meta or {}
+    """Return the URI of the page that shows what a tool returns, ``None`` if it has none.
+
+    Raises:
+        UsageError: It is no tool.
+    """
+    meta = _meta(tool)
     for uri in (_ui(meta).get("resourceUri"), meta.get("ui/resourceUri")):
         if isinstance(uri, str) and uri.startswith(_SCHEME):
             return uri
@@ -164,7 +176,7 @@ def app_uri(tool: types.Tool) -> Optional[str]:
 
 def visible_to(tool: types.Tool) -> frozenset[str]:
     """Return who may see and call a tool: ``"model"``, ``"app"``, or both. Nonsense lets nobody."""
-    ui = _ui(tool.meta or {})
+    ui = _ui(_meta(tool))
     given = ui.get("visibility", ["model", "app"])
     values = given if isinstance(given, list) else [given]
     return frozenset(name for name in ("model", "app") if name in values)
@@ -178,6 +190,12 @@ def model_tools(tools: Iterable[types.Tool]) -> Iterator[types.Tool]:
 def app_tools(tools: Iterable[types.Tool]) -> Iterator[types.Tool]:
     """Leave out the tools that an app must not call. An app may call those of its own server only."""
     return (tool for tool in tools if "app" in visible_to(tool))
+
+
+def _meta(tool: Any) -> Mapping[str, Any]:
+    if not hasattr(tool, "meta"):
+        raise UsageError(f"a tool must be one that a client has listed, not {type(tool).__name__}")
+    return tool.meta or {}
 
 
 def _ui(meta: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -296,9 +314,11 @@ def _permissions(given: Any) -> tuple[str, ...]:
 def _domain(uri: str, given: Any) -> Optional[str]:
     if given is None:
         return None
-    if not isinstance(given, str) or not _HOST.fullmatch(given.lower()) or len(given) > 253:
+    # Some letters become ASCII only when they are made small.
+    is_plain = isinstance(given, str) and given.isascii() and len(given) <= 253
+    if not is_plain or not _HOST.fullmatch(given.lower()):
         _reject(uri, f"{given!r:.80} is no name of a host", "policy")
-    return given
+    return str(given)
 
 
 def _reject(uri: str, why: str, reason: str = "content") -> NoReturn:

@@ -243,9 +243,9 @@ def test_permissions_are_given_only_where_both_sides_agree() -> None:
 
 
 @pytest.mark.parametrize(
-    "embedder", ["https://a.example; sandbox", "*", "", "https://a.example\n", "a.example"]
+    "embedder", ["https://a.example; sandbox", "*", "", "https://a.example\n", "a.example", None, 5]
 )
-def test_only_an_origin_may_embed_a_page(embedder: str) -> None:
+def test_only_an_origin_may_embed_a_page(embedder: Any) -> None:
     with pytest.raises(UsageError, match="embedder"):
         page().headers(embedder)
     assert (
@@ -258,7 +258,7 @@ def test_what_a_page_would_like_is_shown() -> None:
     assert (app.prefers_border, app.domain) == (True, "a1.apps.example")
     assert app.domains == (("connectDomains", ("https://a.example",)),)
     assert page(prefersBorder="yes").prefers_border is None
-    for domain in ("a.example/x", "a.example\n", "", 7):
+    for domain in ("a.example/x", "a.example\n", "", 7, "\u212aelvin.example"):
         with pytest.raises(AppRejected, match="no name of a host"):
             page(domain=domain)
 
@@ -281,6 +281,13 @@ def answered(*contents: Any) -> FakeServer:
     server.add_app(BOARD, "")
     server.on("resources/read", lambda message: {"contents": list(contents)})
     return server
+
+
+def test_what_is_no_tool_is_a_usage_error(client: Client) -> None:
+    no_tool: Any = 5
+    for attempt in (client.app, app_uri, visible_to):
+        with pytest.raises(UsageError, match="not int"):
+            attempt(no_tool)
 
 
 @pytest.mark.parametrize("kind", [MIME_TYPE, "text/html; profile=mcp-app", 'Text/HTML;profile="mcp-app"'])
