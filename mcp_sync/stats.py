@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Mapping
-from types import MappingProxyType
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple, Optional
 
 if TYPE_CHECKING:
@@ -34,6 +33,25 @@ class Stats(NamedTuple):
     dropped: int
     in_flight: int
     cache: Optional[CacheStats]
+
+
+class _Errors(Mapping[str, int]):
+    """A snapshot that cannot be changed, and is shown as a dict is."""
+
+    def __init__(self, counts: Mapping[str, int]) -> None:
+        self._counts = dict(counts)
+
+    def __getitem__(self, name: str) -> int:
+        return self._counts[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._counts)
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    def __repr__(self) -> str:
+        return repr(self._counts)
 
 
 class _Count:
@@ -95,5 +113,5 @@ class Counters:
         """Return them, with what is counted elsewhere."""
         calls, retries, connections, notifications = (each.value() for each in self._counts)
         with self._lock:
-            errors = MappingProxyType(dict(self._errors))
+            errors = _Errors(self._errors)
         return Stats(calls, errors, retries, connections, notifications, dropped, in_flight, cache)

@@ -48,6 +48,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mcp_sync.session")
 M = TypeVar("M", bound=BaseModel)
+# What a client is given for the requests of a server.
+_CALLBACKS = {
+    "elicitation/create": "elicitation_callback",
+    "sampling/createMessage": "sampling_callback",
+    "roots/list": "list_roots_callback",
+}
 
 
 class Engine(Lifecycle):
@@ -316,10 +322,8 @@ class Engine(Lifecycle):
         answers = self.answers
         for request in requests.values():
             if not answers.has(request["method"]):
-                raise InvalidResult(
-                    f"{spec.method}: the server asks for {request['method']}, for which no callback is set",
-                    result=result,
-                )
+                text = f"{spec.method}: the server asks for {request['method']}, for which no callback is set"
+                raise InvalidResult(f"{text}: {_way_to_answer(request['method'])}", result=result)
         deadline.hold()
         try:
             return {key: answers.answer(request, key) for key, request in requests.items()}
@@ -339,6 +343,10 @@ def _observed(options: CallOptions, call: ObservedCall, connection: Connection) 
     call.protocol_version = connection.era.version
     call.session_id = connection.channel.session_id
     return options._replace(meta={**call.meta, **options.meta}) if call.meta else options
+
+
+def _way_to_answer(method: str) -> str:
+    return f'give the client {_CALLBACKS.get(method, "a callback")}=, or the call on_input="raise"'
 
 
 def _validated(spec: MethodSpec, model: type[M], result: dict[str, Any]) -> M:

@@ -48,7 +48,12 @@ class Offering:
         return add
 
     def add_tool(self, tool: Union[Function, FakeTool], name: str = "") -> None:
-        """Add a tool, or replace the one of that name."""
+        """Add a tool, or replace the one of that name.
+
+        Raises:
+            TypeError: ``tool`` is no function and no `FakeTool`.
+        """
+        _check_order("add_tool", tool, name)
         self.tools = {
             **self.tools,
             **_catalog.named_items("tools", {name: tool} if name else [tool], _catalog.as_tool),
@@ -63,7 +68,12 @@ class Offering:
         self.resources = {**self.resources, uri: _catalog.as_resource(uri, content)}
 
     def add_prompt(self, prompt: Union[Function, FakePrompt], name: str = "") -> None:
-        """Add a prompt, or replace the one of that name."""
+        """Add a prompt, or replace the one of that name.
+
+        Raises:
+            TypeError: ``prompt`` is no function and no `FakePrompt`.
+        """
+        _check_order("add_prompt", prompt, name)
         added = _catalog.named_items("prompts", {name: prompt} if name else [prompt], _catalog.as_prompt)
         self.prompts = {**self.prompts, **added}
 
@@ -132,3 +142,11 @@ class Offering:
         """
         content: Message = {"text": html, **({"_meta": {"ui": ui}} if ui else {})}
         self.add_resource(uri, FakeResource(content, name, _extensions.APP_TYPE))
+
+
+def _check_order(method: str, item: Any, name: Any) -> None:
+    if isinstance(item, str) or not isinstance(name, str):
+        shown = repr(item) if isinstance(item, str) else '"name"'
+        raise TypeError(
+            f"{method} takes the function first, and then its name: {method}(function, {shown:.80})"
+        )

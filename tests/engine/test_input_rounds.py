@@ -131,6 +131,8 @@ def test_a_request_without_a_callback_is_an_error_that_names_it(kind):
     with client, pytest.raises(InvalidResult, match="roots/list") as caught:
         client.call_tool("x")
     assert caught.value.result["inputRequests"] == {"k": ROOTS}
+    assert "list_roots_callback=" in str(caught.value)
+    assert 'on_input="raise"' in str(caught.value)
 
 
 def test_no_callback_is_run_when_one_of_the_requests_cannot_be_answered():

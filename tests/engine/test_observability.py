@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import pickle
 import re
 import sys
 from pathlib import Path
@@ -242,6 +243,8 @@ def test_counters_tell_what_a_client_has_done():
     assert (before.calls, dict(before.errors)) == (0, {})
     with pytest.raises(TypeError):
         after.errors["x"] = 1
+    assert repr(after.errors) == "{'InvalidParams': 1}"
+    assert pickle.loads(pickle.dumps(after)) == after
 
 
 def test_calls_in_flight_and_connections_are_counted():

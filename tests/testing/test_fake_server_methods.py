@@ -370,3 +370,12 @@ def test_what_is_no_message_is_refused(message: Any) -> None:
 def test_an_answer_that_nobody_waits_for_is_dropped() -> None:
     assert FakeServer().handle({"id": [1], "result": {}}, print) is None
     assert FakeServer().handle({"id": 999, "result": {}}, print) is None
+
+
+@pytest.mark.parametrize("method", ["add_tool", "add_prompt"])
+def test_the_order_of_arguments_is_told_where_it_is_the_wrong_one(method: str) -> None:
+    add = getattr(FakeServer(), method)
+    with pytest.raises(TypeError, match=rf"{method}\(function, 'y'\)"):
+        add("y", len)
+    with pytest.raises(TypeError, match="the function first"):
+        add(len, len)
