@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import errno
+import io
 import json
 import sys
 from typing import Any, Optional
@@ -95,8 +96,9 @@ def report(error: BaseException, as_json: bool) -> None:
         click.echo(json.dumps({"error": _as_dict(error, code)}), err=True)
     elif isinstance(error, click.ClickException):
         # It may name what a server has sent: the names of arguments, say.
-        error.message = clean(error.message)
-        error.show()
+        shown = io.StringIO()
+        error.show(shown)
+        click.echo(clean(shown.getvalue()), nl=False, err=True)
     elif code is ExitCode.INTERRUPTED:
         # A terminal shows the ^C that was typed.
         line_break = "\n" if sys.stderr.isatty() else ""

@@ -299,7 +299,8 @@ def test_control_characters_in_json_and_in_complaints_are_escaped(server: FakeSe
     assert not {"\x9b", "\u202e"} & set(ran.out)
     ran = invoke("call", url, "x", "b=1")
     assert ran.code == 2
-    assert "b: no such argument; there are: evil\\x9b2J\\x1b[1m" in ran.err
+    assert "b: no such argument; there are: evil\\x9b2J" in ran.err
+    assert not {"\x9b", "\x1b"} & set(ran.err)
 
 
 def test_a_trace_shows_messages_and_hides_secrets(url: str) -> None:
