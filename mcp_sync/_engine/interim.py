@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Optional
 from .._concurrency.deadline import Deadline
 from .._concurrency.pending import PendingCall
 from .._protocol.methods import MethodSpec
-from ..errors import MCPError, UsageError
+from ..errors import ClientClosed, MCPError, UsageError
 from .connection import LAST_WORD, CallOptions
 
 if TYPE_CHECKING:
@@ -53,32 +53,55 @@ class InterimCall:
             raise UsageError("the client is gone")
         return session
 
-    def call(
-        self, method: str, params: Mapping[str, Any], silence: Optional[float] = None
-    ) -> dict[str, Any]:
+    def call(self, method: str, params: Mapping[str, Any], silence: Optional[float] = None) -> dict[str, Any]:
         """See `Interim.call`."""
         given = self._options
         options = CallOptions(headers=given.headers, cancel=given.cancel, capabilities=given.capabilities)
         spec = self._engine.plan.extensions.spec_of(method)
-        deadline = self._deadline if silence is None else self._deadline.with_silence(silence)
+        deadline = self._deadline
+        if silence is not None:
+            deadline = deadline.with_silence(min(silence, deadline.silence or silence))
         return self._engine.call_raw(spec, dict(params), options, deadline)
 
+    @property
+    def left(self) -> Optional[float]:
+        """The seconds that the call has left, ``None`` for no bound."""
+        return self._deadline.remaining()
+
+    @property
+    def handshake(self) -> bool:
+        """Whether the server speaks a revision with a handshake; opens a connection if there is none."""
+        return self._engine.connection(self._deadline, self._options.cancel).era.handshake
+
+    @property
+    def can_reopen(self) -> bool:
+        """Whether there may be a connection again, where the last one is lost."""
+        engine = self._engine
+        return not engine.is_lost or (engine.plan.reopen and not engine.takes_up)
+
     def pause(self, seconds: float) -> None:
-        """See `Interim.pause`."""
+        """See `Interim.pause`. Needs no connection: the server may be away meanwhile."""
         cancel, deadline = self._options.cancel, self._deadline
-        connection = self._engine.connection(deadline, cancel)
+        turn = PendingCall(0, self.method, deadline.within(seconds))
+        pause = _Pause(turn)
+        self._engine.accompany(pause)
         try:
-            connection.pause(self._spec, seconds, cancel, deadline, self._paused)
+            if cancel is not None:
+                cancel.watch(turn)
+            self._turn = turn
+            if self._woken:
+                turn.settle({})
+            if turn.wait():
+                turn.result()
         finally:
             self._turn = None
             self._woken = False
+            self._engine.part(pause)
+            turn.forget_outcome()
+        deadline.touch()
         if deadline.expired:
+            connection = self._engine.latest(deadline, cancel)
             raise connection.timeout_error(connection.prepare(self._spec, deadline))
-
-    def _paused(self, turn: PendingCall) -> None:
-        self._turn = turn
-        if self._woken:
-            turn.settle({})
 
     def wake(self) -> None:
         """See `Interim.wake`."""
@@ -131,6 +154,21 @@ class InterimCall:
             pass  # It was worth a try.
         finally:
             told.set()
+
+
+class _Pause:
+    """Ends the pause of a call when its client is closed. See `lifecycle.Companion`."""
+
+    def __init__(self, turn: PendingCall) -> None:
+        self._turn = turn
+        self.threads: list[threading.Thread] = []
+
+    def stop(self) -> None:
+        """Wake who waits."""
+        self._turn.fail(ClientClosed("the client was closed"))
+
+    def after_fork_in_child(self) -> None:
+        """Do nothing: the thread that waits is one of the parent."""
 
 
 def _report_inline(

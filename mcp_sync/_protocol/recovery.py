@@ -14,9 +14,11 @@ from typing import NamedTuple, Optional
 from ..errors import (
     AuthError,
     CallTimeout,
+    ConnectFailed,
     ConnectionLost,
     HTTPStatusError,
     MCPError,
+    MessageTooLarge,
     SessionExpired,
     TransportError,
 )
@@ -39,6 +41,10 @@ _LEAST_DELAY, _LEAST_DELAY_GROWN = 0.01, 0.25
 _DOUBLINGS = 5
 # The most that a server may have a subscription wait, in seconds.
 _LONGEST_PAUSE = 3600.0
+# For how long in a row a server may be away that is asked how a task is getting on, and the longest pause
+# between two attempts meanwhile, in seconds. An attempt that could come only after the end of the call comes
+# in the middle of what is left, down to the least.
+_LONGEST_OUTAGE, _LONGEST_LOOK, _LEAST_LOOK = 30.0, 5.0, 0.05
 
 
 class Again(NamedTuple):
@@ -152,21 +158,26 @@ class Drops(NamedTuple):
     Attributes:
         failures: How many in a row to open it again were not acknowledged.
         brief: How many in a row did not stand long, acknowledged or not.
+        faults: How many in a row were acknowledged, and broken off soon by a fault that comes again.
     """
 
     failures: int = 0
     brief: int = 0
+    faults: int = 0
 
-    def after(self, acknowledged: bool, seconds: float) -> Drops:
+    def after(self, acknowledged: bool, seconds: float, error: Optional[MCPError] = None) -> Drops:
         """Count another one.
 
         Args:
             acknowledged: Whether the server acknowledged it.
             seconds: How long it stood.
+            error: What broke it off.
         """
         if acknowledged and seconds >= _LONG_ENOUGH:
             return Drops(0, 1)
-        return Drops(0 if acknowledged else self.failures + 1, self.brief + 1)
+        if not acknowledged:
+            return Drops(self.failures + 1, self.brief + 1, self.faults)
+        return Drops(0, self.brief + 1, self.faults + 1 if isinstance(error, MessageTooLarge) else 0)
 
 
 def reopening_delay(drops: Drops, error: MCPError, retry: Retry, *, chance: float) -> Optional[float]:
@@ -178,12 +189,62 @@ def reopening_delay(drops: Drops, error: MCPError, retry: Retry, *, chance: floa
         retry: What the user allows.
         chance: A random number from 0 to 1, so that many clients do not come back at once.
     """
-    if drops.failures >= retry.listen or not _passes(error):
+    if max(drops.failures, drops.faults) >= retry.listen or not _passes(error):
         return None
     # Doubling a float for ever ends in an error.
     grown = min(retry.backoff * 2.0 ** min(drops.brief - 1, 30), retry.longest_wait)
     asked = error.retry_after if isinstance(error, HTTPStatusError) else None
     return max(grown * (0.5 + chance), min(asked or 0.0, _LONGEST_PAUSE))
+
+
+class Outage(NamedTuple):
+    """A server that cannot be asked how a task is getting on.
+
+    Attributes:
+        failures: How many attempts in a row have failed.
+        since: When the first of them had, by the clock of the caller.
+    """
+
+    failures: int = 0
+    since: float = 0.0
+
+    def after(self, now: float) -> Outage:
+        """Count another one that has failed now."""
+        return Outage(self.failures + 1, self.since if self.failures else now)
+
+
+def outage_delay(
+    outage: Outage, now: float, error: MCPError, retry: Retry, left: Optional[float], *, chance: float
+) -> Optional[float]:
+    """Return the seconds until a task is looked at again, ``None`` to give it up.
+
+    Args:
+        outage: What came of the attempts, this one included.
+        now: What the clock of the caller shows.
+        error: How this one failed.
+        retry: What the user allows.
+        left: Seconds that the call has left, ``None`` for no bound.
+        chance: A random number from 0 to 1, so that many callers do not come back at once.
+    """
+    asked = error.retry_after if isinstance(error, HTTPStatusError) else None
+    if now - outage.since >= _LONGEST_OUTAGE or not _may_be_away(error):
+        return None
+    if asked is not None and not _is_bearable(asked, retry, left):
+        return None
+    wait = min(retry.backoff * 2.0 ** min(outage.failures - 1, 30), _LONGEST_LOOK) * (0.5 + chance)
+    wait = max(wait, asked or 0.0, _LEAST_LOOK)
+    if left is None or wait < left:
+        return wait
+    return left / 2 if left / 2 > max(asked or 0.0, _LEAST_LOOK) else None
+
+
+def _may_be_away(error: MCPError) -> bool:
+    """Whether it says that the server restarts, or that a proxy lost it."""
+    if isinstance(error, HTTPStatusError):
+        return error.status in _NOT_YET or error.status >= 500
+    if isinstance(error, AuthError):
+        return error.transient
+    return isinstance(error, (ConnectFailed, ConnectionLost, CallTimeout))
 
 
 def _passes(error: MCPError) -> bool:

@@ -16,7 +16,14 @@ def _rebuild(cls: type[MCPError], args: tuple[Any, ...], state: dict[str, Any]) 
 
 
 class MCPError(Exception):
-    """Root of all errors of this library."""
+    """Root of all errors of this library.
+
+    Attributes:
+        task_id: The task that the call had become, where it failed after that: ``client.task(task_id)`` takes
+            it up. ``None`` where there is no task.
+    """
+
+    task_id: Optional[str] = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.args, self.__dict__.copy())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Callable, Optional, cast
+from typing import TYPE_CHECKING, Any, Optional, cast
 
 from pydantic import ValidationError
 
@@ -28,6 +28,7 @@ from ..types._lenient import first_problem
 from ._asked import Asked
 from ._extension import CANCEL, Tasks
 from ._following import Following, seed_is_final
+from ._known import Known
 from ._progress import TaskProgress
 from ._state import TaskState, read_state
 
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
     from ..session import ClientSession
 
 _IN_META = "modelcontextprotocol.io/task"
-# With these the call has ended, but not the task, which nobody has any more.
-_LEAVE_IT_BEHIND = (CallTimeout, CallCancelled, InvalidResult, InputRoundsExceeded)
+# With these a call ends its task as well, which nobody has any more. After others it can be taken up again.
+_END_THE_TASK = (CallTimeout, CallCancelled, InvalidResult, InputRoundsExceeded)
 
 
 def finish_call(interim: Interim, seed: Mapping[str, Any]) -> dict[str, Any]:
@@ -50,13 +51,9 @@ def finish_call(interim: Interim, seed: Mapping[str, Any]) -> dict[str, Any]:
         seed: What the server said of the new task.
     """
     first = read_state(seed)
-    each = following(cast("InterimCall", interim), first.id, Asked(), True)
-
-    def begin_with() -> TaskState:
-        # What began a task says nothing of its questions, nor of its end.
-        return first if first.status == "working" or seed_is_final(first) else each.look()
-
-    return _finish(each, begin_with)
+    following = follow(cast("InterimCall", interim), first.id, Known(Asked(), first), True)
+    # What began a task says nothing of its questions, nor of its end.
+    return _finish(following, first if first.status == "working" or seed_is_final(first) else None)
 
 
 def resume_call(
@@ -81,22 +78,18 @@ def resume_call(
     """
     answers = params["inputResponses"]
     call = {key: value for key, value in params.items() if key != "inputResponses"}
-    way = InterimCall(session._engine, methods.CALL_TOOL, call, options, deadline, {})
-    each = following(way, task["id"], Asked(task["asked"]), True)
-    state = each.look()
-    mine = each.claim(state, answers) if each.open_requests(state) else {}
+    interim = InterimCall(session._engine, methods.CALL_TOOL, call, options, deadline, {})
+    following = follow(interim, task["id"], Known(Asked(task["asked"])), True)
+    state = following.look()
+    mine = following.claim(state, answers) if following.open_requests(state) else {}
     if mine.keys() != answers.keys():
-        raise UsageError(f"{each.title} does not ask that any more: it is {state.status}")
-
-    def go_on() -> TaskState:
-        each.send_answers(answers)
-        return each.look()
+        raise UsageError(f"{following.title} does not ask that any more: it is {state.status}")
 
     try:
         with _answered():
-            return as_tool_result(_finish(each, go_on))
+            return as_tool_result(_finish(following, None, answers))
     finally:
-        way.drain()
+        interim.drain()
 
 
 @contextmanager
@@ -109,20 +102,31 @@ def _answered() -> Iterator[None]:
         raise
 
 
-def following(way: InterimCall, task_id: str, asked: Asked, modern: bool) -> Following:
+def follow(interim: InterimCall, task_id: str, known: Known, modern: Optional[bool]) -> Following:
     """Return what follows a task on behalf of a call."""
-    name = str(way.params.get("name") or "")
-    return Following(way, task_id, name, asked, modern=modern, rounds=way.session._limits.input_rounds)
+    name = str(interim.params.get("name") or "")
+    return Following(
+        interim, task_id, name, known, modern=modern, rounds=interim.session._limits.input_rounds
+    )
 
 
-def _finish(each: Following, first: Callable[[], TaskState]) -> dict[str, Any]:
+def _finish(
+    following: Following, state: Optional[TaskState], answers: Optional[Mapping[str, Any]] = None
+) -> dict[str, Any]:
+    """Go from a state (``None``: look at it first) to the end, and return the result."""
+    is_over = False
     try:
-        state = each.to_end(first())
+        with following.naming():
+            if answers is not None:
+                following.send_answers(answers)
+            state = following.to_end(state)
+            is_over = True
+            return following.outcome(state)
     except BaseException as error:
-        if each.needs_end or not isinstance(error, MCPError) or isinstance(error, _LEAVE_IT_BEHIND):
-            each.way.tell(CANCEL, {"taskId": each.task_id})
+        has_use = isinstance(error, MCPError) and not isinstance(error, _END_THE_TASK)
+        if not is_over and (following.needs_end or not has_use):
+            following.interim.tell(CANCEL, {"taskId": following.task_id})
         raise
-    return each.outcome(state)
 
 
 def call_as_task(
@@ -131,19 +135,19 @@ def call_as_task(
     """Call a tool of a server of 2025-11-25 that can only be called as a task."""
     engine = session._engine
     asking = {**params, "task": {}}
-    way = InterimCall(engine, methods.CALL_TOOL, asking, options, deadline, {})
-    with TaskProgress(way, options, engine.router) as progress:
+    interim = InterimCall(engine, methods.CALL_TOOL, asking, options, deadline, {})
+    with TaskProgress(interim, options, engine.router) as progress:
         try:
             result = engine.call_raw(methods.CALL_TOOL, asking, progress.options, deadline)
             seed = begun_task(result)
             if seed is not None:
                 first = read_state(seed)
-                each = following(way, first.id, Asked(), False)
-                each.progress = progress
+                following = follow(interim, first.id, Known(Asked(), first), False)
+                following.progress = progress
                 with _answered():
-                    result = _finish(each, lambda: first)
+                    result = _finish(following, first)
         finally:
-            way.drain()
+            interim.drain()
     return as_tool_result(result)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import random
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,12 +12,11 @@ from typing import Any, Optional
 from .._engine.interim import InterimCall
 from .._protocol import methods
 from .._protocol.input_rounds import input_requests
+from .._protocol.recovery import Outage, outage_delay
 from ..errors import (
+    AuthError,
     CallCancelled,
     CallTimeout,
-    ConnectFailed,
-    ConnectionLost,
-    HTTPStatusError,
     InputRequired,
     InputRoundsExceeded,
     InvalidParams,
@@ -28,16 +29,19 @@ from ..errors import (
     another,
     remote_error,
 )
-from ._asked import Asked
 from ._extension import GET, RESULT, UPDATE
+from ._known import Known
 from ._pace import LEAST, Pace
 from ._progress import TaskProgress
 from ._state import INPUT_REQUIRED, TaskState, raw_requests, read_state
 
-# How often in a row a look at a task may fail by the connection before that is the end.
-_FAILURES = 3
-# Seconds of silence after which a server of 2025-11-25 is no longer given the chance to ask.
-_SILENCE = 15.0
+logger = logging.getLogger("mcp_sync.session")
+
+# Seconds of silence after which a server of 2025-11-25 is no longer given the chance to ask, for now; and
+# where other tasks wait for the thread.
+_SILENCE, _SHARED_SILENCE = 15.0, 0.5
+# Seconds of silence after which a look counts as failed where other tasks wait for the thread.
+_SHARED_LOOK = 5.0
 _NOTIFICATIONS = ("notifications/tasks", "notifications/tasks/status")
 
 
@@ -45,39 +49,53 @@ class Following:
     """One task, as one caller follows it. Not for several threads; several may follow the same task.
 
     Args:
-        way: The call on whose behalf this happens: its time, its token, its callbacks.
+        interim: The call on whose behalf this happens: its time, its token, its callbacks.
         task_id: The task.
         tool: The name of its tool, empty if that is not known.
-        asked: What it has asked so far.
-        modern: Whether it is one of the extension, or one of 2025-11-25.
+        known: What is known of it. Others who follow the same task may share that.
+        modern: Whether it is one of the extension, or one of 2025-11-25; ``None``: as the connection has it.
         rounds: How often it may ask.
 
     Attributes:
-        last: The state that was seen last, ``None`` before the first look.
-        gone: The error, once the server does not know the task.
-        progress: What takes the progress that the server reports in another way, ``None`` for nothing.
+        progress: What takes the progress that the server reports in a way of its own, ``None`` for nothing.
         needs_end: Whether the task has no use any more when the call fails now.
+        shares_thread: Whether other tasks wait for the thread, so that no request may hold it for long.
     """
 
     def __init__(
-        self, way: InterimCall, task_id: str, tool: str, asked: Asked, *, modern: bool, rounds: int
+        self,
+        interim: InterimCall,
+        task_id: str,
+        tool: str,
+        known: Known,
+        *,
+        modern: Optional[bool],
+        rounds: int,
     ) -> None:
-        self.way = way
+        self.interim = interim
         self.task_id = task_id
         self.tool = tool
-        self.modern = modern
-        self.last: Optional[TaskState] = None
-        self.gone: Optional[TaskGone] = None
+        self.known = known
+        self._modern = modern
         self.progress: Optional[TaskProgress] = None
         self.needs_end = False
-        self._asked = asked
+        self.shares_thread = False
         self._rounds_left = rounds
         self._pace = Pace()
-        self._failures = 0
+        self._outage = Outage()
+        # The seconds until the next look, where it is not the pace that says so.
+        self._next_look: Optional[float] = None
         self._told: Optional[str] = None
         self._reports = 0
         # The result, where a server of 2025-11-25 gave it while it could ask.
-        self._fetched: Optional[dict[str, Any]] = None
+        self._early_result: Optional[dict[str, Any]] = None
+
+    @property
+    def modern(self) -> bool:
+        """Whether it is a task of the extension. Asks for the connection, so rather after a look."""
+        if self._modern is None:
+            self._modern = not self.interim.handshake
+        return self._modern
 
     @property
     def title(self) -> str:
@@ -92,62 +110,95 @@ class Following:
             InvalidResult: What the server says of it makes no sense.
             MCPError: As any call.
         """
+        silence = _SHARED_LOOK if self.shares_thread else None
         try:
-            raw = self.way.call(GET, {"taskId": self.task_id})
+            raw = self.interim.call(GET, {"taskId": self.task_id}, silence=silence)
         except (InvalidParams, ResourceNotFound) as error:
             # The id is the only parameter that may be wrong.
-            self.gone = TaskGone(error.code, error.message, error.data, task_id=self.task_id)
-            raise another(self.gone) from error
-        self.last = read_state(raw, self.task_id)
-        return self.last
+            self.known.gone = TaskGone(error.code, error.message, error.data, task_id=self.task_id)
+            raise another(self.known.gone) from error
+        state = read_state(raw, self.task_id)
+        self.known.learn(state)
+        return state
+
+    def try_look(self) -> Optional[TaskState]:
+        """Do the same; ``None``, if the server is away: perhaps it is there again at the next look.
+
+        Raises:
+            MCPError: As `look`, and if it was away too long (see `recovery.outage_delay`).
+        """
+        try:
+            state = self.look()
+        except (TransportError, AuthError, CallTimeout) as error:
+            self._bear(error)
+            return None
+        self._outage = Outage()
+        return state
+
+    def _bear(self, error: MCPError) -> None:
+        """Have a failure followed by another attempt, or raise it."""
+        now, left = time.monotonic(), self.interim.left
+        self._outage = self._outage.after(now)
+        is_late = isinstance(error, CallTimeout) and (left == 0.0 or not self.shares_thread)
+        if is_late or not self.interim.can_reopen:
+            raise error
+        retry, chance = self.interim.session._engine.plan.settings.retry, random.random()
+        self._next_look = outage_delay(self._outage, now, error, retry, left, chance=chance)
+        if self._next_look is None:
+            raise error
+        logger.info("%s is looked at again in %.1f s: %s", self.title, self._next_look, error)
 
     def to_end(self, state: Optional[TaskState] = None) -> TaskState:
         """Go from one state, by default that in which the task is, to a final one, which it returns.
 
         Raises:
-            MCPError: As `look`, as `answer`, and what ends the call.
+            MCPError: As `try_look`, as `answer`, and what ends the call.
         """
-        with self._listening():
+        with self._listening(), self.naming():
             # After the listening has begun: what is told before this look is seen by it.
-            state = state or self.look()
-            while not state.has_ended:
-                try:
+            state = state or self.try_look()
+            while state is None or not state.has_ended:
+                if state is not None:
                     self.report(state)
                     self.answer(state)
-                    self.pause(self.interval(state))
-                    state = self.look_again(state)
-                except CallTimeout as error:
-                    error.args = (f"{error}; {self.title} was {state.status} then",)
-                    raise
+                self.pause(self.interval())
+                state = self.try_look()
         return state
 
-    def look_again(self, state: TaskState) -> TaskState:
-        """Do the same as `look`, but let a failure of the connection pass, up to twice in a row."""
+    @contextmanager
+    def naming(self) -> Iterator[None]:
+        """In here, have errors say which task it is that goes on without the caller."""
         try:
-            state = self.look()
-            self._failures = 0
-        except TransportError as error:
-            self._failures += 1
-            if self._failures >= _FAILURES or not _may_pass(error):
-                raise
-        return state
+            yield
+        except MCPError as error:
+            if error.task_id is None and isinstance(error, (TransportError, AuthError, CallTimeout)):
+                status = self.known.last.status if self.known.last is not None else "not looked at"
+                error.args = (f"{error}; {self.title} was {status} then", *error.args[1:])
+            if isinstance(error, (TransportError, CallTimeout, CallCancelled)):
+                error.request_sent = True  # That which began the task was answered.
+            error.task_id = self.task_id
+            raise
 
-    def interval(self, state: TaskState) -> float:
+    def interval(self) -> float:
         """Return the seconds until the next look."""
-        return LEAST if self._fetched is not None else self._pace.next(state.poll_interval)
+        seconds, self._next_look = self._next_look, None
+        if seconds is not None:
+            return seconds
+        last = self.known.last
+        return self._pace.next(last.poll_interval if last is not None else None)
 
     def pause(self, seconds: float) -> None:
         """Let time pass, until the server tells of a change; but never less than the least interval."""
         end = time.monotonic() + LEAST
-        self.way.pause(seconds)
+        self.interim.pause(seconds)
         left = end - time.monotonic()
         while left > 0:
-            self.way.pause(left)
+            self.interim.pause(left)
             left = end - time.monotonic()
 
     @contextmanager
     def _listening(self) -> Iterator[None]:
-        router = self.way.session._engine.router
+        router = self.interim.session._engine.router
         router.watch(self._notice)
         try:
             yield
@@ -156,7 +207,7 @@ class Following:
 
     def _notice(self, message: dict[str, Any]) -> None:
         if task_of(message) == self.task_id:
-            self.way.wake()
+            self.interim.wake()
 
     def report(self, state: TaskState) -> None:
         """Pass the words of a server on as progress: the amount counts them."""
@@ -165,7 +216,7 @@ class Following:
         if state.status_message and state.status_message != self._told:
             self._told = state.status_message
             self._reports += 1
-            self.way.report(self._reports, None, self._told)
+            self.interim.report(self._reports, None, self._told)
 
     # --- input ---------------------------------------------------------------------------------------
 
@@ -178,7 +229,7 @@ class Following:
         requests = raw_requests(state) if self.modern else {}
         if requests:
             input_requests(methods.CALL_TOOL, state.raw)
-        return self._asked.fresh(self.task_id, requests)
+        return self.known.asked.fresh(self.task_id, requests)
 
     def answer(self, state: TaskState) -> None:
         """Have the callbacks answer what the task asks, each request once.
@@ -205,20 +256,20 @@ class Following:
     def claim(self, state: TaskState, keys: Iterable[str]) -> dict[str, Any]:
         """Return those requests of a state with these keys that nobody has begun to answer: now we have."""
         requests = raw_requests(state)
-        return self._asked.claim(self.task_id, {key: requests[key] for key in keys if key in requests})
+        return self.known.asked.claim(self.task_id, {key: requests[key] for key in keys if key in requests})
 
     def _answer(self, requests: Mapping[str, Any]) -> None:
         self.needs_end = True  # Without an answer it waits in vain.
         try:
-            answers = self.way.answer(requests)
+            answers = self.interim.answer(requests)
         except InputRequired as waiting:
-            self._asked.give_back(requests)
+            self.known.asked.give_back(requests)
             self.needs_end = False
             # With this, who resumes the call knows that it has become a task.
-            waiting._envelope["task"] = {"id": self.task_id, "asked": self._asked.as_dict()}
+            waiting._envelope["task"] = {"id": self.task_id, "asked": self.known.asked.as_dict()}
             raise
         except BaseException:
-            self._asked.give_back(requests)
+            self.known.asked.give_back(requests)
             raise
         self.send_answers(answers)
         self.needs_end = False
@@ -226,13 +277,13 @@ class Following:
     def send_answers(self, answers: Mapping[str, Any]) -> None:
         """Send answers, as they go on the wire. Those that certainly did not arrive may be given again."""
         try:
-            self.way.call(UPDATE, {"taskId": self.task_id, "inputResponses": dict(answers)})
+            self.interim.call(UPDATE, {"taskId": self.task_id, "inputResponses": dict(answers)})
         except (TransportError, CallTimeout, CallCancelled) as error:
             if error.request_sent is False:
-                self._asked.give_back(answers)
+                self.known.asked.give_back(answers)
             raise
         except RemoteError:
-            self._asked.give_back(answers)
+            self.known.asked.give_back(answers)
             raise
 
     def _count_round(self) -> None:
@@ -242,15 +293,16 @@ class Following:
 
     def _let_it_ask(self) -> None:
         """Give a server of 2025-11-25 the request on whose stream it may send its own."""
+        silence = _SHARED_SILENCE if self.shares_thread else _SILENCE
         try:
-            self._fetched = self.way.call(RESULT, {"taskId": self.task_id}, silence=_SILENCE)
+            self._early_result = self.interim.call(RESULT, {"taskId": self.task_id}, silence=silence)
+            self._next_look = LEAST  # It has ended: only how is not known yet.
         except CallTimeout:
             pass  # That of the silence: look at the task. The end of the call itself shows there.
         except RemoteError:
             pass  # The failure of the tool. It is fetched once more when the task has ended.
-        except TransportError as error:
-            if not _may_pass(error):
-                raise
+        except (TransportError, AuthError) as error:
+            self._bear(error)
 
     # --- the end -------------------------------------------------------------------------------------
 
@@ -268,13 +320,23 @@ class Following:
                 f"{self.title} was cancelled{words}", reason=state.status_message, request_sent=True
             )
         if not self.modern:
-            return self._fetched or self.way.call(RESULT, {"taskId": self.task_id})
+            return self._early_result or self._fetch()
         if state.status == "failed":
             raise _failure(state)
         result = state.raw.get("result")
         if not isinstance(result, dict) or result.get("resultType", "complete") != "complete":
             raise InvalidResult(f"{self.title} has completed without a result", result=state.raw)
         return result
+
+    def _fetch(self) -> dict[str, Any]:
+        """Fetch the result of a task of 2025-11-25 that has ended, as soon as the server is there."""
+        with self.naming():
+            while True:
+                try:
+                    return self.interim.call(RESULT, {"taskId": self.task_id})
+                except (TransportError, AuthError) as error:
+                    self._bear(error)
+                self.pause(self.interval())
 
 
 def seed_is_final(state: TaskState) -> bool:
@@ -299,10 +361,3 @@ def _failure(state: TaskState) -> MCPError:
     if not isinstance(message, str):
         message = state.status_message or f"task {state.id} failed, and the server does not say why"
     return remote_error(code, message, error.get("data"))
-
-
-def _may_pass(error: TransportError) -> bool:
-    """Whether a task may be found again after a failure: the server restarts, or a proxy lost it."""
-    if isinstance(error, HTTPStatusError):
-        return error.status == 429 or error.status >= 500
-    return isinstance(error, (ConnectFailed, ConnectionLost))

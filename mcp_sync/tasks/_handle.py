@@ -13,22 +13,14 @@ from .._concurrency.deadline import Deadline
 from .._engine.interim import InterimCall
 from .._input_answers import answer_to_wire
 from .._protocol import methods
-from ..errors import (
-    CallCancelled,
-    CallTimeout,
-    InvalidParams,
-    NotSupported,
-    ResourceNotFound,
-    TaskGone,
-    UsageError,
-    another,
-)
+from ..errors import InputRequired, InvalidParams, NotSupported, ResourceNotFound, UsageError
 from ..handlers import ProgressCallback
 from ..options import UNSET, TimeoutArgument, check_validation
 from ._asked import Asked
-from ._calling import as_tool_result, following
+from ._calling import as_tool_result, follow
 from ._extension import CANCEL, UPDATE
 from ._following import Following
+from ._known import Known
 from ._record import Record, to_json
 from ._state import TaskState
 
@@ -66,21 +58,23 @@ class TaskHandle:
         self.on_input = record.on_input
         self._session = session
         self._headers = headers
-        self._asked = Asked(record.asked)
-        # What follows is set in single steps, by whichever thread learns of it.
-        self._last = seed if record.id else TaskState("", "completed", raw={"result": record.result})
-        self._gone: Optional[TaskGone] = None
+        last = seed if record.id else TaskState("", "completed", raw={"result": record.result})
+        self._known = Known(Asked(record.asked), last)
+        # These are set in single steps, by whichever thread learns of them.
         self._raw_result = record.result
+        self._failure: Optional[Exception] = None
 
     def __repr__(self) -> str:
-        status = self._last.status if self._last is not None else "not asked yet"
-        return f"<TaskHandle {self.id or 'answered at once'} of tool {self.tool or '?'}: {status}>"
+        status = self._known.last.status if self._known.last is not None else "not asked yet"
+        # Both come from outside, and may hold line breaks.
+        task_id, tool = repr(self.id)[1:-1], repr(self.tool)[1:-1]
+        return f"<TaskHandle {task_id or 'answered at once'} of tool {tool or '?'}: {status}>"
 
     # --- the state -----------------------------------------------------------------------------------
 
     def status(self, *, timeout: TimeoutArgument = UNSET, cancel: Optional[CancelToken] = None) -> TaskState:
         """Ask the server how the task is getting on. Once it has ended, that is known without asking."""
-        return self._final() or self._look(self._follow(timeout, cancel))
+        return self._known.final or self._look(self._follow(timeout, cancel))
 
     @property
     def requests(self) -> dict[str, Any]:
@@ -92,35 +86,18 @@ class TaskHandle:
         Raises:
             InvalidResult: One of them is malformed, or a key stands for something else than before.
         """
-        return self._open(self._last)
+        return self._open(self._known.last)
 
     def _open(self, state: Optional[TaskState]) -> dict[str, Any]:
         if state is None or not state.input_requests:
             return {}
-        fresh = self._asked.fresh(self.id, state.raw["inputRequests"])
+        fresh = self._known.asked.fresh(self.id, state.raw["inputRequests"])
         return {key: request for key, request in state.input_requests.items() if key in fresh}
 
-    def _final(self) -> Optional[TaskState]:
-        last = self._last
-        return last if last is not None and last.has_ended else None
-
-    def _look(self, each: Following) -> TaskState:
-        self._check_gone()
-        try:
-            return each.look()
-        finally:
-            self._keep(each)
-
-    def _check_gone(self) -> None:
-        if self._gone is not None:
-            raise another(self._gone)
-
-    def _keep(self, each: Following) -> None:
-        """Take over what somebody has learnt who followed the task."""
-        if each.last is not None and self._final() is None:
-            self._last = each.last
-        if each.gone is not None:
-            self._gone = each.gone
+    def _look(self, following: Following) -> TaskState:
+        self._known.check_gone()
+        with following.naming():
+            return following.look()
 
     def _follow(
         self,
@@ -132,11 +109,10 @@ class TaskHandle:
         session = self._session
         options = pausing(call_options(None, cancel, self._headers, progress), self.on_input)
         deadline = deadline or session._deadline(timeout)
-        modern = not session._engine.connection(deadline, cancel).era.handshake
         # Only pausing needs the arguments, and what is resumed then is the task.
         params = {"name": self.tool, "arguments": {}}
-        way = InterimCall(session._engine, methods.CALL_TOOL, params, options, deadline, {})
-        return following(way, self.id, self._asked, modern)
+        interim = InterimCall(session._engine, methods.CALL_TOOL, params, options, deadline, {})
+        return follow(interim, self.id, self._known, None)
 
     # --- the result ----------------------------------------------------------------------------------
 
@@ -152,7 +128,10 @@ class TaskHandle:
         """Wait for the end of the task and return the tool's result. It can be had any number of times.
 
         Callbacks of the client answer what the task asks meanwhile, on the calling thread, each request once
-        (up to 2025-11-25: as any request of the server); see ``on_input`` of ``start_task``.
+        (up to 2025-11-25: as any request of the server); see ``on_input`` of ``start_task``. Where handles of
+        several clients, or processes, wait for the same task, each of them may ask its user.
+
+        A server that is away for a while is asked again, for up to 30 seconds in a row.
 
         Args:
             timeout: Seconds to wait, ``None`` for no bound; default: as for any call, which is at most
@@ -167,11 +146,16 @@ class TaskHandle:
             CallTimeout: It had not ended by then.
             CallCancelled: The task was cancelled, or the waiting.
             RemoteError: The task failed, with this.
-            InputRequired: The task asks something, and ``on_input`` is ``"raise"``: see `requests`.
+            InputRequired: The task asks something, and ``on_input`` is ``"raise"``: answer `requests` with
+                `update`, and wait again.
+            TransportError: The server was away for too long. As with all errors, ``task_id`` names the task.
             InvalidResult: What the server says of the task makes no sense.
         """
         if validation is not None:
             check_validation(validation)
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
         raw, deadline = self._raw_result, self._session._deadline(timeout)
         if raw is None:
             raw = self._fetch(self._follow(cancel=cancel, progress=progress_callback, deadline=deadline))
@@ -179,17 +163,18 @@ class TaskHandle:
         self._session._judge(self.tool, result, raise_on_error, validation, deadline)
         return result
 
-    def _fetch(self, each: Following) -> dict[str, Any]:
-        self._check_gone()
+    def _fetch(self, following: Following) -> dict[str, Any]:
+        self._known.check_gone()
         try:
-            state = self._final() or each.to_end()
-            raw = each.outcome(state)
-        except (CallTimeout, CallCancelled) as error:
-            error.request_sent = True
+            with following.naming():
+                raw = following.outcome(self._known.final or following.to_end())
+        except InputRequired as waiting:
+            waiting.args = (
+                f"{following.title} waits for input: answer `requests` of its handle with update()",
+            )
             raise
         finally:
-            self._keep(each)
-            each.way.drain()
+            following.interim.drain()
         self._raw_result = raw
         return raw
 
@@ -216,25 +201,27 @@ class TaskHandle:
             NotSupported: On revisions with a handshake the callbacks answer, while `result` waits.
         """
         given = as_dict("answers", answers)
-        each = self._follow(timeout, cancel)
-        if not each.modern:
+        following = self._follow(timeout, cancel)
+        if not following.modern:
             text = "an experimental task is answered by the callbacks of the client, while result() waits"
             raise NotSupported(text, method=UPDATE)
-        if self._final() is None and not given.keys() <= self.requests.keys():
-            self._look(each)
-        state = self._last
+        if self._known.final is None and not given.keys() <= self.requests.keys():
+            self._look(following)
+        state = self._known.last
         asked = self._open(state)
         wrong = sorted(given.keys() - asked.keys())
         if state is None or not given or wrong:
             wanted = ", ".join(sorted(map(repr, asked))) or "nothing (any more)"
-            raise UsageError(f"{each.title} asks for {wanted}, and the answers are for {wrong or 'nothing'}")
+            raise UsageError(
+                f"{following.title} asks for {wanted}, and the answers are for {wrong or 'nothing'}"
+            )
         answered = {key: answer_to_wire(key, asked[key], value) for key, value in given.items()}
-        if each.claim(state, answered).keys() != answered.keys():
-            raise UsageError(f"{each.title} was just answered by another thread")
+        if following.claim(state, answered).keys() != answered.keys():
+            raise UsageError(f"{following.title} was just answered by another thread")
         try:
-            each.send_answers(answered)
+            following.send_answers(answered)
         except (InvalidParams, ResourceNotFound):
-            self._look(each)  # Perhaps it is gone.
+            self._look(following)  # Perhaps it is gone.
             raise
 
     def cancel(self, *, timeout: TimeoutArgument = UNSET, cancel: Optional[CancelToken] = None) -> None:
@@ -242,14 +229,14 @@ class TaskHandle:
 
         A task that has ended stays as it is.
         """
-        if self._final() is not None:
+        if self._known.final is not None:
             return
-        each = self._follow(timeout, cancel)
+        following = self._follow(timeout, cancel)
         try:
-            each.way.call(CANCEL, {"taskId": self.id})
+            following.interim.call(CANCEL, {"taskId": self.id})
         except (InvalidParams, ResourceNotFound):
             # Unknown, or over: servers of 2025-11-25 refuse that.
-            if not self._look(each).has_ended:
+            if not self._look(following).has_ended:
                 raise
 
     def to_json(self) -> dict[str, Any]:
@@ -260,5 +247,5 @@ class TaskHandle:
         keep it where you would keep that.
         """
         result = self._raw_result if not self.id else None
-        record = Record(self.id, self.tool, self.on_input, self._asked.as_dict(), result)
+        record = Record(self.id, self.tool, self.on_input, self._known.asked.as_dict(), result)
         return to_json(record, self._session._engine.plan)

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import heapq
-import itertools
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Optional
 
 from .._arguments import check_instance
 from .._concurrency.deadline import Deadline
-from ..errors import InputRequired, TaskGone
+from ..errors import (
+    CallCancelled,
+    CallTimeout,
+    ClientClosed,
+    InputRequired,
+    MCPError,
+    TaskGone,
+    UsageError,
+    another,
+)
 from ..options import check_seconds
 from ._following import task_of
 from ._handle import TaskHandle
 from ._pace import LEAST
-from ._state import TaskState
 
 if TYPE_CHECKING:
     from .._concurrency.cancel import CancelToken
     from ._following import Following
+
+# How many tasks are named at most that had not ended in time.
+_SHOWN = 10
 
 
 def as_completed(
@@ -30,9 +40,11 @@ def as_completed(
 ) -> Iterator[TaskHandle]:
     """Iterate over tasks as they end: one thread, the caller's, looks at them all in turn.
 
-    A task that the server does not know (any more) counts as ended; so does one that asks something which the
-    callbacks do not answer (``on_input="raise"``): its ``requests`` say what. Ask each handle for its
-    ``result()``. The handles may belong to several clients.
+    Ask each handle for its ``result()``. One that cannot be waited for any longer comes as well, and the
+    others go on: the server does not know it (any more), says what makes no sense, or is away for too long,
+    or a callback failed. The next ``result()`` raises why, the one after that asks the server again. So does
+    a task come that asks something which the callbacks do not answer (``on_input="raise"``): its ``requests``
+    say what. The handles may belong to several clients.
 
     Args:
         handles: The tasks.
@@ -40,10 +52,12 @@ def as_completed(
         cancel: A `CancelToken` that ends the waiting.
 
     Raises:
-        CallTimeout: Some had not ended by then. They go on.
+        CallTimeout: Some had not ended by then: it says how many, and which. They go on.
         CallCancelled: By ``cancel``. They go on.
-        MCPError: As ``status`` of a handle.
+        UsageError: These are no handles.
     """
+    if isinstance(handles, (str, bytes, Mapping)) or not isinstance(handles, Iterable):
+        raise UsageError(f"as_completed takes a list of handles, not {type(handles).__name__}")
     each = list(handles)
     for handle in each:
         check_instance("a handle", handle, TaskHandle)
@@ -61,9 +75,13 @@ def wait_all(
     timeout: Optional[float] = None,
     cancel: Optional[CancelToken] = None,
 ) -> None:
-    """Wait until all tasks have ended. See `as_completed`."""
+    """Wait until all tasks have ended, or cannot be waited for: ``result()`` tells. See `as_completed`."""
     for _ in as_completed(handles, timeout=timeout, cancel=cancel):
         pass
+
+
+# When to look, a number to sort by, and what to look at, once it was looked at.
+_Waiting = tuple[float, int, TaskHandle, Optional["Following"]]
 
 
 class _Queue:
@@ -72,16 +90,12 @@ class _Queue:
     def __init__(self, handles: list[TaskHandle], deadline: Deadline, cancel: Optional[CancelToken]) -> None:
         self._deadline = deadline
         self._cancel = cancel
-        self._numbers = itertools.count()
-        self._waiting: list[tuple[float, int, TaskHandle, Optional[Following]]] = []
-        for handle in handles:
-            self._put(0.0, handle, None)
+        # A heap.
+        self._waiting: list[_Waiting] = [(0.0, number, handle, None) for number, handle in enumerate(handles)]
+        self._count = len(handles)
         # Ids of tasks that the servers told of. Single operations only, so it needs no lock.
         self._told: set[str] = set()
         self._sleeper: Optional[Following] = None
-
-    def _put(self, due: float, handle: TaskHandle, following: Optional[Following]) -> None:
-        heapq.heappush(self._waiting, (due, next(self._numbers), handle, following))
 
     def ended(self) -> Iterator[TaskHandle]:
         routers = {handle._session._engine.router for _, _, handle, _ in self._waiting}
@@ -89,13 +103,33 @@ class _Queue:
             router.watch(self._notice)
         try:
             while self._waiting:
-                self._sleep()
-                _, _, handle, following = heapq.heappop(self._waiting)
-                if self._step(handle, following):
-                    yield handle
+                yield self._next()
+        except CallTimeout as error:
+            bound = error.timeout
+            text = f"{self._those_left()}, within {bound or 0:g} s"
+            raise CallTimeout(text, timeout=bound, request_sent=True) from None
+        except CallCancelled as error:
+            text = f"{error}; {self._those_left()}"
+            raise CallCancelled(text, reason=error.reason, request_sent=True) from None
         finally:
             for router in routers:
                 router.unwatch(self._notice)
+
+    def _next(self) -> TaskHandle:
+        """Wait for one that has ended, and take it out."""
+        while True:
+            self._sleep()
+            _, number, handle, following = self._waiting[0]
+            again = self._step(number, handle, following)
+            heapq.heappop(self._waiting)
+            if again is None:
+                return handle
+            heapq.heappush(self._waiting, again)
+
+    def _those_left(self) -> str:
+        ids = [handle.id for _, _, handle, _ in sorted(self._waiting, key=lambda entry: entry[1])]
+        shown = ", ".join(ids[:_SHOWN]) + (", ..." if len(ids) > _SHOWN else "")
+        return f"{len(ids)} of {self._count} tasks have not ended ({shown})"
 
     def _sleep(self) -> None:
         """Wait until the first one is due, or a server has told of a change."""
@@ -106,7 +140,11 @@ class _Queue:
             self._sleeper = following
             try:
                 if not self._told:
-                    following.way.pause(left)
+                    following.interim.pause(left)
+            except ClientClosed:
+                if self._is_over():
+                    raise
+                return  # The look at this one shows it; others may be tasks of other clients.
             finally:
                 self._sleeper = None
             self._hurry()
@@ -124,28 +162,33 @@ class _Queue:
             ]
             heapq.heapify(self._waiting)
 
-    def _step(self, handle: TaskHandle, following: Optional[Following]) -> bool:
-        """Look at one, and answer what it asks; return whether that was its end."""
-        if handle._final() is not None:
-            return True
+    def _step(self, number: int, handle: TaskHandle, following: Optional[Following]) -> Optional[_Waiting]:
+        """Look at one, and answer what it asks; return when to look again, ``None`` if it has ended."""
+        if handle._known.final is not None:
+            return None
         following = following or handle._follow(cancel=self._cancel, deadline=self._deadline)
+        following.shares_thread = len(self._waiting) > 1
         try:
-            state = self._look(following)
-            if not state.has_ended:
-                following.answer(state)
+            with following.naming():
+                state = following.try_look()
+                if state is not None and not state.has_ended:
+                    following.answer(state)
         except (TaskGone, InputRequired):
-            return True
-        finally:
-            handle._keep(following)
-        if state.has_ended:
-            return True
-        self._put(time.monotonic() + following.interval(state), handle, following)
-        return False
+            return None
+        except Exception as error:
+            if self._is_over():
+                raise
+            # Without its frames, which know the handle.
+            handle._failure = another(error) if isinstance(error, MCPError) else error
+            return None
+        if state is not None and state.has_ended:
+            return None
+        return time.monotonic() + following.interval(), number, handle, following
 
-    @staticmethod
-    def _look(following: Following) -> TaskState:
-        last = following.last
-        return following.look() if last is None else following.look_again(last)
+    def _is_over(self) -> bool:
+        """Whether the waiting for all has ended, and not only that for one."""
+        is_late = self._deadline.expired and not self._deadline.was_silent
+        return is_late or (self._cancel is not None and self._cancel.cancelled)
 
     def _notice(self, message: dict[str, Any]) -> None:
         task_id = task_of(message)
@@ -153,4 +196,4 @@ class _Queue:
             self._told.add(task_id)
             sleeper = self._sleeper
             if sleeper is not None:
-                sleeper.way.wake()
+                sleeper.interim.wake()

@@ -18,7 +18,7 @@ class TaskProgress:
     Source: specification 2025-11-25, "Tasks", section "Task Progress Notifications".
 
     Args:
-        way: The call.
+        interim: The call.
         options: Its options.
         router: Shows what comes.
 
@@ -27,10 +27,10 @@ class TaskProgress:
         heard: Whether the server has reported progress, so that its other words need not stand for it.
     """
 
-    def __init__(self, way: InterimCall, options: CallOptions, router: Router) -> None:
+    def __init__(self, interim: InterimCall, options: CallOptions, router: Router) -> None:
         self.options = options
         self.heard = False
-        self._way = way
+        self._interim = interim
         self._router = router
         self._token = ""
         if options.progress is not None or options.wants_progress:
@@ -59,4 +59,4 @@ class TaskProgress:
         if params.get("progressToken") != self._token or amount is None:
             return
         self.heard = True
-        self._way.report(amount, _number(params.get("total")), text if isinstance(text, str) else None)
+        self._interim.report(amount, _number(params.get("total")), text if isinstance(text, str) else None)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Optional, Union, cast
 from .._calls import call_options
 from .._concurrency.deadline import Deadline
 from .._engine.connection import CallOptions
-from ..errors import InvalidResult
+from ..errors import InvalidResult, UsageError
 from ._calling import as_tool_result, begin
 from ._extension import Tasks
+from ._following import seed_is_final
 from ._handle import TaskHandle
 from ._record import Record, from_json
 from ._state import read_state
@@ -37,7 +38,9 @@ def start(
         text = "tools/call: the server began a task, and this client has not offered that"
         raise InvalidResult(text, result=raw)
     state = read_state(seed)
-    return TaskHandle(owner, Record(state.id, tool, on_input), options.headers, state)
+    # What began a task of the extension may say that it has ended, and not how.
+    is_known = seed is not raw or not state.has_ended or seed_is_final(state)
+    return TaskHandle(owner, Record(state.id, tool, on_input), options.headers, state if is_known else None)
 
 
 def take_up(
@@ -46,4 +49,9 @@ def take_up(
     """Return the handle of a task that is there already."""
     owner = cast("ClientSession", session)
     call_options(headers=headers)  # Refuses headers that cannot be sent before anybody waits for it.
-    return TaskHandle(owner, from_json(task, owner._engine.plan), headers)
+    record = from_json(task, owner._engine.plan)
+    try:
+        record.id.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"the id of a task cannot be written as UTF-8: {record.id!a}") from error
+    return TaskHandle(owner, record, headers)

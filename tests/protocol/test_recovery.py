@@ -9,10 +9,12 @@ from mcp_sync._protocol.recovery import (
     Again,
     Attempts,
     Drops,
+    Outage,
     after_failure,
     ends_resumption,
     may_have_acted,
     means_lost_session,
+    outage_delay,
     reopening_delay,
     resume_delay,
 )
@@ -301,3 +303,46 @@ def test_what_came_of_a_subscription_is_counted():
     assert drops == Drops(0, 3)
     # It has stood, so the next pause is a short one.
     assert drops.after(True, 10.0) == Drops(0, 1)
+
+
+def outage(error=LOST, failures=1, away=0.0, left=None, chance=0.5):
+    return outage_delay(Outage(failures, 100.0), 100.0 + away, error, RETRY, left, chance=chance)
+
+
+def test_the_pauses_between_looks_at_a_task_grow_to_a_bound_and_are_jittered():
+    assert [outage(failures=number) for number in range(1, 6)] == [1.0, 2.0, 4.0, 5.0, 5.0]
+    assert (outage(chance=0.0), outage(chance=1.0)) == (0.5, 1.5)
+    assert outage(failures=10_000) == 5.0
+    assert outage(status(503, 8.0)) == 8.0
+
+
+def test_a_task_is_looked_at_again_only_where_its_server_may_be_back():
+    for error in (status(500), status(502), status(429), LOST, ConnectFailed("x"), CallTimeout("x")):
+        assert outage(error) is not None
+    for error in (status(403), status(404), status(302), MessageTooLarge("x", limit=1), SessionExpired("x")):
+        assert outage(error) is None
+
+
+def test_an_outage_has_an_end_and_so_has_the_call():
+    assert outage(away=29.9) is not None
+    assert outage(away=30.0) is None
+    # A look in the middle of what is left, if the next one would come too late.
+    assert outage(left=0.8) == 0.4
+    assert outage(left=0.05) is None
+    assert outage(status(503, 8.0), left=8.0) is None
+    assert outage(status(503, 31.0)) is None
+
+
+def test_an_outage_begins_with_its_first_failure():
+    assert Outage().after(5.0).after(6.0) == Outage(2, 5.0)
+
+
+def test_a_subscription_that_the_same_fault_breaks_off_again_and_again_is_given_up():
+    fault, drops = MessageTooLarge("x", limit=1), Drops()
+    for _ in range(2):
+        assert reopen(fault, drops, Retry(listen=2)) is not None
+        drops = drops.after(True, 0.1, fault)
+    assert reopen(fault, drops, Retry(listen=2)) is None
+    assert drops.after(False, 0.1, LOST).faults == 2
+    assert drops.after(True, 0.1, LOST).faults == 0
+    assert drops.after(True, 60.0, fault).faults == 0

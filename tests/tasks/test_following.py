@@ -10,11 +10,13 @@ import pytest
 from engine.background import Background
 from engine.scripted import DuplexTarget, PostTarget, modern, refusal, text
 
-from mcp_sync import CancelToken, Client, Limits, Retry, types
+from mcp_sync import CancelToken, Client, ClientSession, Limits, Retry, types
 from mcp_sync._concurrency import deadline
+from mcp_sync._protocol import recovery
 from mcp_sync.errors import (
     CallCancelled,
     CallTimeout,
+    ConnectFailed,
     ConnectionLost,
     HTTPStatusError,
     InputRoundsExceeded,
@@ -409,14 +411,47 @@ def test_failures_of_the_connection_pass_while_the_task_goes_on():
         assert client.call_tool("x").text == "done"
 
 
-@pytest.mark.parametrize(("code", "looks"), [(502, 3), (403, 1)])
-def test_a_server_that_is_not_there_any_more_ends_the_call(code, looks):
-    target = PostTarget(server(status(code)))
-    with Client(target, retry=Retry(attempts=1)) as client, pytest.raises(HTTPStatusError) as caught:
-        client.call_tool("x")
-    assert caught.value.request_sent is True
-    assert len(target.now.received("tasks/get")) == looks
+@pytest.mark.parametrize("code", [502, 403])
+def test_a_server_that_is_not_there_any_more_ends_the_call_and_names_the_task(code, monkeypatch):
+    monkeypatch.setattr(recovery, "_LONGEST_OUTAGE", 0.02)
+    target = PostTarget(server(state("working"), status(code)))
+    with Client(target, retry=Retry(attempts=1)) as client:
+        for waits in (lambda: client.call_tool("x"), lambda: client.task("t1").result()):
+            with pytest.raises(
+                HTTPStatusError, match=r"task t1.* was (working|not looked at) then"
+            ) as caught:
+                waits()
+            assert (caught.value.request_sent, caught.value.task_id) == (True, "t1")
+            assert pickle.loads(pickle.dumps(caught.value)).task_id == "t1"
+    looks = len(target.now.received("tasks/get"))
+    assert looks > 4 if code == 502 else looks == 3
     assert not target.now.received("tasks/cancel")
+
+
+def test_a_server_that_is_away_for_a_while_is_asked_again_from_the_first_look_on():
+    away = [ConnectFailed("nobody there")] * 10
+    target = PostTarget(server(*away, state("working"), *away, completed()))
+    with Client(target, retry=Retry(attempts=1)) as client:
+        assert client.task("t1").result(timeout=10).text == "done"
+
+
+def test_a_connection_that_is_lost_while_nobody_looks_is_opened_again():
+    target = DuplexTarget(server(state("working", pollIntervalMs=20), completed()))
+    with Client(target, timeout=10) as client:
+        call = Background(client.call_tool, "x")
+        target.now.expect("tasks/get")
+        target.now.lose(ConnectionLost("gone"))
+        assert call.result().text == "done"
+    assert len(target.channels) == 2
+
+
+def test_a_connection_that_cannot_be_opened_again_ends_the_call_at_once():
+    target = DuplexTarget(server(state("working", pollIntervalMs=1), ConnectionLost("gone")))
+    with ClientSession(target) as session:
+        session.discover()
+        with pytest.raises(ConnectionLost) as caught:
+            session.call_tool("x")
+        assert caught.value.task_id == "t1"
 
 
 def test_ctrl_c_cancels_the_task():

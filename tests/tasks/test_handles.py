@@ -499,3 +499,28 @@ def test_an_answer_to_a_task_that_is_gone_says_so(kind):
         handle = client.start_task("x")
         with pytest.raises(TaskGone):
             handle.update({"who": ADA})
+
+
+@pytest.mark.parametrize("task", ["\ud800", "a\udfffb"])
+def test_an_id_that_cannot_be_sent_is_refused_at_once(kind, task):
+    with Client(kind(server(state("working")))) as client, pytest.raises(UsageError, match="UTF-8"):
+        client.task(task)
+
+
+def test_a_handle_is_shown_on_one_line(kind):
+    with Client(kind(server(state("working")))) as client:
+        assert repr(client.task("a\nb")) == r"<TaskHandle a\nb of tool ?: not asked yet>"
+
+
+def test_who_waits_for_a_task_that_asks_the_application_is_told_how_to_answer(kind):
+    with Client(kind(server(asking(k=ELICIT)))) as client:
+        handle = client.start_task("x", on_input="raise")
+        with pytest.raises(InputRequired, match=r"task t1 of tool x.*update\(\)") as caught:
+            handle.result()
+        assert caught.value.task_id == "t1"
+
+
+def test_a_task_that_was_over_before_it_was_told_of_is_looked_at(kind):
+    over = begun("completed", pollIntervalMs=60_000)
+    with Client(kind(server(completed(), tools_call=lambda request: over)), timeout=10) as client:
+        assert client.start_task("x").result().text == "done"

@@ -9,12 +9,22 @@ import pytest
 from engine.background import Background
 from engine.scripted import DuplexTarget, PostTarget, refusal, text
 
-from mcp_sync import CancelToken, Client, Timeouts, types
+from mcp_sync import CancelToken, Client, Retry, Timeouts, types
 from mcp_sync._concurrency import deadline
-from mcp_sync.errors import CallCancelled, CallTimeout, ConnectFailed, InvalidResult, UsageError
-from mcp_sync.tasks import TaskGone, as_completed, wait_all
+from mcp_sync._protocol import recovery
+from mcp_sync.errors import (
+    CallCancelled,
+    CallTimeout,
+    ClientClosed,
+    ConnectFailed,
+    HTTPStatusError,
+    InvalidResult,
+    RemoteError,
+    UsageError,
+)
+from mcp_sync.tasks import TaskGone, _following, as_completed, wait_all
 
-from .scripts import ELICIT, asking, server, state
+from .scripts import ELICIT, asking, experiment, server, state
 
 
 @pytest.fixture(params=[DuplexTarget, PostTarget])
@@ -126,9 +136,15 @@ def test_waiting_that_is_out_of_time_leaves_them_alone(kind):
     target = kind(crowd.scripts())
     with Client(target) as client:
         seen = []
-        with pytest.raises(CallTimeout):
+        with pytest.raises(
+            CallTimeout, match=r"^1 of 2 tasks have not ended \(a\), within 0\.1 s$"
+        ) as caught:
             for handle in as_completed([client.task("a"), client.task("b")], timeout=0.1):
                 seen.append(handle.id)
+        assert caught.value.request_sent is True
+        many = [client.task(f"t{number}") for number in range(12)]
+        with pytest.raises(CallTimeout, match=r"^12 of 12 tasks have not ended \(t0, t1, .*, t9, \.\.\.\)"):
+            wait_all(many, timeout=0.05)
     assert seen == ["b"]
     assert not target.now.received("tasks/cancel")
 
@@ -139,7 +155,7 @@ def test_waiting_that_is_cancelled_leaves_them_alone(kind):
         waiting = Background(wait_all, [client.task("t1")], cancel=token)
         target.now.expect("tasks/get")
         token.cancel()
-        with pytest.raises(CallCancelled):
+        with pytest.raises(CallCancelled, match=r"1 of 1 tasks have not ended \(t1\)"):
             waiting.result()
     assert not target.now.received("tasks/cancel")
 
@@ -167,9 +183,71 @@ def test_a_loop_that_is_left_watches_no_longer(kind):
         assert client._engine.router._observers == ()
 
 
-def test_what_makes_no_sense_ends_the_waiting(kind):
-    with Client(kind(server(state("paused")))) as client, pytest.raises(InvalidResult, match="paused"):
-        wait_all([client.task("t1")])
+@pytest.mark.parametrize(
+    ("trouble", "error"),
+    [
+        (state("paused"), InvalidResult),
+        (refusal(-32603, "broken"), RemoteError),
+        (HTTPStatusError("no", status=500, request_sent=True), HTTPStatusError),
+        (asking(k=ELICIT), ValueError),
+    ],
+)
+def test_one_that_cannot_be_waited_for_comes_too_and_the_others_go_on(trouble, error, monkeypatch):
+    def fail(context, params):
+        raise ValueError("no answer")
+
+    def look(request):
+        ended = {**state("completed", result=text("done")), "taskId": request["params"]["taskId"]}
+        return trouble if request["params"]["taskId"] == "t1" else ended
+
+    monkeypatch.setattr(recovery, "_LONGEST_OUTAGE", 0.02)
+    target = PostTarget(server(tasks_get=look))
+    with Client(target, retry=Retry(attempts=1), elicitation_callback=fail) as client:
+        handles = [client.task(each) for each in ("t1", "a", "b")]
+        wait_all(handles, timeout=10)
+        with pytest.raises(error):
+            handles[0].result()
+        looks = len(target.now.received("tasks/get"))
+        assert [each.result().text for each in handles[1:]] == ["done", "done"]
+        assert len(target.now.received("tasks/get")) == looks
+        with pytest.raises(error):  # This time the server was asked again.
+            handles[0].result(timeout=10)
+        assert len(target.now.received("tasks/get")) > looks
+
+
+def test_a_client_that_is_closed_does_not_hold_up_the_tasks_of_others():
+    one, other, crowd = PostTarget(server(state("working"))), PostTarget(Crowd().scripts()), Crowd()
+    other.scripts = crowd.scripts()
+    with Client(one) as closed, Client(other) as client:
+        first, second = closed.task("t1"), client.task("a")
+        found = as_completed([first, second], timeout=10)
+        waiting = Background(next, found)
+        one.now.expect("tasks/get", count=2)
+        closed.close()
+        assert waiting.result() is first
+        crowd.end("a")
+        assert next(found) is second
+        with pytest.raises(ClientClosed):
+            first.result()
+
+
+def test_one_of_2025_11_25_that_asks_does_not_hold_up_the_others(monkeypatch):
+    monkeypatch.setattr(_following, "_SHARED_SILENCE", 0.01)
+
+    def look(request):
+        task_id = request["params"]["taskId"]
+        return {**state("input_required" if task_id == "a" else "completed"), "taskId": task_id}
+
+    def result(request):
+        return None if request["params"]["taskId"] == "a" else text("done")
+
+    target = PostTarget(experiment(tasks_get=look, tasks_result=result))
+    with Client(target, mode="legacy") as client:
+        found = as_completed([client.task(each) for each in "abc"], timeout=60)
+        began = time.monotonic()
+        assert [next(found).id, next(found).id] == ["b", "c"]
+        assert time.monotonic() - began < _following._SILENCE
+        found.close()
 
 
 def test_failures_of_the_connection_pass():
@@ -180,7 +258,8 @@ def test_failures_of_the_connection_pass():
 
 
 @pytest.mark.parametrize(
-    ("handles", "options"), [(["t1"], {}), ([], {"timeout": "1"}), ([], {"timeout": -1})]
+    ("handles", "options"),
+    [(["t1"], {}), (None, {}), ("t1", {}), (7, {}), ([], {"timeout": "1"}), ([], {"timeout": -1})],
 )
 def test_what_is_no_task_and_no_time_is_refused_at_once(handles, options):
     with pytest.raises(UsageError):
@@ -188,12 +267,26 @@ def test_what_is_no_task_and_no_time_is_refused_at_once(handles, options):
 
 
 def test_a_server_that_is_silent_does_not_hold_the_others_up_for_ever(kind):
-    target = kind(server(tasks_get=None))
-    with (
-        Client(target, timeouts=Timeouts(silence=0.05)) as client,
-        pytest.raises(CallTimeout, match="silent"),
-    ):
-        wait_all([client.task("t1")])
+    crowd = Crowd()
+    crowd.end("b")
+    silent, other = kind(server(tasks_get=None)), kind(crowd.scripts())
+    with Client(silent, timeouts=Timeouts(silence=0.05)) as client, Client(other) as second:
+        handles = [client.task("a"), second.task("b")]
+        wait_all(handles)
+        with pytest.raises(CallTimeout, match="silent"):
+            handles[0].result()
+        assert handles[1].result().text == "b"
+
+
+def test_a_look_that_is_not_answered_is_given_up_for_the_sake_of_the_others(monkeypatch):
+    monkeypatch.setattr(_following, "_SHARED_LOOK", 0.01)
+    crowd = Crowd()
+    crowd.end("b")
+    silent, other = PostTarget(server(tasks_get=None)), PostTarget(crowd.scripts())
+    with Client(silent) as client, Client(other) as second:
+        found = as_completed([client.task("a"), second.task("b")], timeout=60)
+        assert next(found).id == "b"
+        found.close()
 
 
 def test_what_the_caller_does_in_between_is_no_silence(kind, monkeypatch):
