@@ -1,0 +1,116 @@
+"""The store on SQLAlchemy: of several changes one counts, locks hold between processes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.orm import sessionmaker
+
+from mcp_sync import CallTimeout
+from mcp_sync.auth import Deadline, Key
+from mcp_sync.contrib.flask import SQLAlchemyTokenStore
+
+KEY = Key("grant", "https://issuer.example", "https://server.example", "user:ada", "app")
+PATIENCE = 20
+ROOT = Path(__file__).parents[3]
+
+
+def store_at(url: str) -> SQLAlchemyTokenStore:
+    return SQLAlchemyTokenStore(sa.create_engine(url, poolclass=sa.pool.NullPool))
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/site.sqlite"
+        return
+    postgres = pytest.importorskip("contrib.django.postgres")
+    if not postgres.is_installed():
+        pytest.skip("needs PostgreSQL: apt install postgresql")
+    with postgres.running() as settings:
+        yield f"postgresql+psycopg://{settings['USER']}@/postgres?host={settings['HOST']}"
+
+
+def test_of_changes_that_replace_the_same_version_one_counts(url: str) -> None:
+    store = store_at(url)
+    store.create_table()
+    store.create_table()
+    assert store.get(KEY) is None
+    assert store.put(KEY, None, None)
+    assert not store.put(KEY, {"n": 1}, "none")
+    barrier, won = threading.Barrier(4), []
+
+    def race(number: int, expected: Any) -> None:
+        barrier.wait(PATIENCE)
+        if store_at(url).put(KEY, {"n": number}, expected):
+            won.append(number)
+
+    for _ in range(3):
+        stored = store.get(KEY)
+        won.clear()
+        expected = None if stored is None else stored.version
+        threads = [threading.Thread(target=race, args=(number, expected)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE)
+        now = store.get(KEY)
+        assert now is not None
+        assert [now.value["n"]] == won
+    assert not store.put(KEY, None, "other")
+    assert store.put(KEY, None, now.version)
+    assert store.get(KEY) is None
+
+
+HOLDER = """
+import sys
+import sqlalchemy as sa
+from mcp_sync.auth import Deadline, Key
+from mcp_sync.contrib.flask import SQLAlchemyTokenStore
+
+store = SQLAlchemyTokenStore(sa.create_engine(sys.argv[1], poolclass=sa.pool.NullPool))
+with store.lock(Key(*sys.argv[2:]), Deadline(20)):
+    print("has it", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_a_lock_holds_against_other_processes_and_ends_with_its_holder(url: str) -> None:
+    store = store_at(url)
+    store.create_table()
+    for is_killed in (False, True):
+        command = [sys.executable, "-c", HOLDER, url, *KEY]
+        pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        with subprocess.Popen(command, cwd=ROOT, **pipes) as other:
+            assert other.stdin is not None
+            assert other.stdout is not None
+            assert other.stdout.readline() == b"has it\n"
+            with pytest.raises(CallTimeout), store.lock(KEY, Deadline(0.2)):
+                pass
+            with store.lock(KEY._replace(principal="user:bob"), Deadline(PATIENCE)):
+                pass
+            other.kill() if is_killed else other.stdin.close()
+            with store.lock(KEY, Deadline(PATIENCE)):
+                pass
+
+
+def test_what_was_written_stays_when_the_session_of_the_request_is_rolled_back(tmp_path: Path) -> None:
+    engine = sa.create_engine(f"sqlite:///{tmp_path}/site.sqlite", poolclass=sa.pool.NullPool)
+    sessions, metadata = sessionmaker(engine), sa.MetaData()
+    store = SQLAlchemyTokenStore(sessions, metadata=metadata, table="grants")
+    assert list(metadata.tables) == ["grants"]
+    metadata.create_all(engine)
+    with sessions() as session:
+        assert session.execute(sa.text("SELECT 1")).scalar() == 1
+        assert store.put(KEY, {"n": 1}, None)
+        session.rollback()
+    stored = store.get(KEY)
+    assert stored is not None
+    assert stored.value == {"n": 1}
