@@ -115,13 +115,12 @@ def _kept(path: Path) -> Optional[dict[str, Any]]:
 
 
 def _keep(path: Path, found: dict[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    from ._logins import write_private
+
     for old in path.parent.glob("*.json"):
         if time.time() - old.stat().st_mtime > _KEPT:
             old.unlink(missing_ok=True)
-    new = path.with_suffix(".new")
-    new.write_text(json.dumps(found), encoding="utf-8")
-    new.replace(path)
+    write_private(path, json.dumps(found))
 
 
 def _asked(server: Any, options: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from .._protocol.urls import public_url
 from . import _show
 from ._completing import servers_first
 from ._exit import ExitCode
-from ._logins import keep_login, known_logins, make_auth
+from ._logins import keep_login, known_logins, login_of, make_auth
 from ._opened import opened
 from ._targets import CommonOptions, Server, common_options, only_server
 
@@ -92,7 +92,7 @@ def _loopback(port: int) -> str:
 def logout(options: CommonOptions, words: tuple[str, ...]) -> None:
     """Forget a login, and have its tokens revoked where the server offers that."""
     _, url = _server(options, words)
-    settings = known_logins().get(url)
+    settings = login_of(url)
     if settings is None:
         raise click.UsageError(f"there is no login for {public_url(url)}")
     revoked = make_auth(settings, interactive=False).logout(url)
@@ -108,11 +108,12 @@ def logout(options: CommonOptions, words: tuple[str, ...]) -> None:
 @common_options
 def status(options: CommonOptions, words: tuple[str, ...]) -> None:
     """Show the logins that there are, or that for one server. Asks nobody."""
-    known = known_logins()
     if words:
         _, url = _server(options, words)
-        known = {url: known.get(url, {})}
-    elif not known and not options.as_json:
+        known = {url: login_of(url) or {}}
+    else:
+        known = known_logins()
+    if not known and not options.as_json:
         click.echo("There are no logins.", err=True)
     found = [(url, make_auth(known[url], interactive=False).status(url)) for url in known]
     _print(found, options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -27,29 +28,37 @@ def known_logins() -> dict[str, dict[str, Any]]:
     """Return the settings of all logins, by the URL of the server. There are no secrets in them.
 
     Raises:
+        click.UsageError: A file that holds one of them is damaged.
+    """
+    found = (_read(path) for path in sorted(_folder().glob("*.json")))
+    return dict(each for each in found if each is not None)
+
+
+def login_of(url: str) -> Optional[dict[str, Any]]:
+    """Return the settings of the login for a server, ``None`` if there is none.
+
+    Raises:
         click.UsageError: The file that holds them is damaged.
     """
-    path = _file()
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as error:
-        raise click.UsageError(f"{path} is damaged; move it away: {error}") from error
-    known = found if isinstance(found, dict) else {}
-    return {url: each for url, each in known.items() if isinstance(each, dict)}
+    found = _read(_file(url))
+    return None if found is None else found[1]
 
 
 def keep_login(url: str, settings: Optional[Mapping[str, Any]]) -> None:
     """Remember with which settings somebody has logged in, ``None`` to forget it."""
-    known = known_logins()
-    known.pop(url, None)
-    if settings is not None:
-        known[url] = dict(settings)
-    path = _file()
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    new = path.with_suffix(f".new-{os.getpid()}")
-    new.write_text(json.dumps(known, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    if settings is None:
+        _file(url).unlink(missing_ok=True)
+    else:
+        write_private(_file(url), json.dumps({"url": url, "settings": settings}))
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file below `home` that nobody else can read, in one step."""
+    _make_home()
+    path.parent.mkdir(exist_ok=True, mode=0o700)
+    new = path.with_suffix(f".{os.getpid()}.new")
+    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)
     new.replace(path)
 
 
@@ -58,7 +67,7 @@ def auth_for(url: str) -> Any:
 
     It asks nobody: tokens are refreshed, and that is all.
     """
-    settings = known_logins().get(url)
+    settings = login_of(url)
     return None if settings is None else make_auth(settings, interactive=False)
 
 
@@ -85,6 +94,8 @@ def make_auth(settings: Mapping[str, Any], *, interactive: bool, **more: Any) ->
             raise click.UsageError(f"the variable {variable} with the secret of the client is not set")
         given["client_secret"] = secret
     given.update(more)
+    if interactive:
+        _make_home()
     store = FileStore(home() / "tokens")
     if not settings.get("device"):
         return OAuth(store=store, interactive=interactive, **given)
@@ -99,5 +110,23 @@ def _refuse(prompt: Any) -> None:
     raise AuthorizationRequired("the login is over; log in again: mcp-sync login --device")
 
 
-def _file() -> Path:
-    return home() / "logins.json"
+def _make_home() -> None:
+    home().mkdir(parents=True, exist_ok=True, mode=0o700)
+
+
+def _folder() -> Path:
+    return home() / "logins"
+
+
+def _file(url: str) -> Path:
+    return _folder() / f"{hashlib.sha256(url.encode()).hexdigest()[:32]}.json"
+
+
+def _read(path: Path) -> Optional[tuple[str, dict[str, Any]]]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return str(found["url"]), dict(found["settings"])
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise click.UsageError(f"{path} is damaged; move it away, and log in again") from error

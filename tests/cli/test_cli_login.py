@@ -78,9 +78,12 @@ def test_what_is_kept_can_be_read_by_nobody_else_and_has_no_secret_in_the_list(
 ) -> None:
     assert invoke("login", endpoint.url).code == 0
 
-    assert json.loads((own_home / "logins.json").read_text()) == {endpoint.url: {}}
+    (login_file,) = (own_home / "logins").iterdir()
+    assert json.loads(login_file.read_text()) == {"url": endpoint.url, "settings": {}}
     if os.name == "posix":
-        assert stat.S_IMODE((own_home / "tokens").stat().st_mode) == 0o700
+        for folder in (own_home, own_home / "tokens", own_home / "logins"):
+            assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        assert stat.S_IMODE(login_file.stat().st_mode) == 0o600
     ran = invoke("status", "--json")
     (login,) = ran.json["logins"]
     assert (login["url"], login["state"]) == (endpoint.url, "valid")
@@ -154,12 +157,13 @@ def test_a_pasted_address_needs_a_terminal(endpoint: HTTPEndpoint) -> None:
 
 
 def test_a_damaged_list_of_logins_is_told(endpoint: HTTPEndpoint, own_home: Path) -> None:
-    own_home.mkdir()
-    (own_home / "logins.json").write_text("{")
+    assert invoke("login", endpoint.url).code == 0
+    (login_file,) = (own_home / "logins").iterdir()
+    login_file.write_text("{")
     ran = invoke("ping", endpoint.url)
 
     assert ran.code == 2
-    assert "logins.json is damaged" in ran.err
+    assert f"{login_file.name} is damaged" in ran.err
 
 
 def test_the_doctor_sees_that_somebody_can_log_in_and_leaves_nothing_behind(
@@ -204,5 +208,5 @@ def test_a_code_is_shown_and_its_login_used_without_another_one(own_home: Path) 
         assert "AB-CD" not in ran.out
         assert invoke("call", endpoint.url, "add", "a=1", "b=2").code == 0
 
-    known = json.loads((own_home / "logins.json").read_text())
-    assert list(known.values()) == [{"client_id": "app", "device": True}]
+    (login_file,) = (own_home / "logins").iterdir()
+    assert json.loads(login_file.read_text())["settings"] == {"client_id": "app", "device": True}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import DEMO_SERVER, invoke
+from command_line import DEMO_SERVER, ROOT, invoke
 
 from mcp_sync.cli.demo_server import build
 from mcp_sync.testing._http import HTTPEndpoint
@@ -43,7 +43,7 @@ def test_a_name_of_the_file_here_is_a_server(here: Path, endpoint: HTTPEndpoint)
 
 
 def test_a_command_of_a_file_is_started(here: Path) -> None:
-    started = {"command": DEMO_SERVER[0], "args": DEMO_SERVER[1:], "inheritEnv": "all"}
+    started = {"command": DEMO_SERVER[0], "args": DEMO_SERVER[1:], "env": {"PYTHONPATH": str(ROOT)}}
     path = write(here / "x.json", demo=started)
     assert invoke("ping", "demo", "--config", path).code == 0
 
