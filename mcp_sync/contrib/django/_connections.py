@@ -47,10 +47,11 @@ def run(operation: Callable[[], T]) -> T:
     """
     connection = connections[conf.get("DATABASE")]
     is_open = connection.connection is not None
-    if is_test_case() or not (connection.in_atomic_block or (is_open and not connection.autocommit)):
-        return _inline(operation, connection, is_open)
+    in_transaction = connection.in_atomic_block or (is_open and not connection.autocommit)
     try:
-        return _helpers.run(operation)
+        if in_transaction and not is_test_case():
+            return _helpers.run(operation)
+        return _inline(operation, connection, is_open)
     except OperationalError as error:
         if connection.vendor == "sqlite" and "locked" in str(error):
             raise AuthError(_LOCKED) from error

@@ -131,7 +131,7 @@ def _check_deployment() -> Iterator[checks.CheckMessage]:
         yield checks.Warning(text, hint=hint, id="mcp_sync.W005")
     database = settings.DATABASES.get(conf.get("DATABASE"), {})
     if str(database.get("ENGINE", "")).endswith("sqlite3") and database.get("ATOMIC_REQUESTS"):
-        text = "with SQLite and ATOMIC_REQUESTS, no token can be refreshed in a view that has read something"
+        text = "with SQLite and ATOMIC_REQUESTS, a token that is refused cannot be refreshed in a view"
         hint = (
             "Use the WAL mode of SQLite, or have MCP_SYNC['DATABASE'] name a database without transactions."
         )

@@ -26,6 +26,7 @@ def mcp_login_required(*aliases: str) -> Callable[[Callable[..., Any]], Callable
                     return answer_to(request, connection_required(alias))
             return view(request, *args, **kwargs)
 
+        guarded.mcp_aliases = aliases  # type: ignore[attr-defined]
         return guarded
 
     return decorate

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Callable, Optional
 from urllib.parse import urlencode
 
@@ -60,6 +61,13 @@ class McpSyncMiddleware:
             return await self.get_response(request)
         finally:
             servers.views.reset(token)
+
+    def process_view(self, request: Any, view: Any, args: Any, kwargs: Any) -> None:
+        """Refresh tokens that are about to expire, outside of the transaction of the view."""
+        for alias in getattr(view, "mcp_aliases", ()):
+            # What is wrong, the view finds out again, and says so.
+            with suppress(MCPError):
+                servers.mcp[alias].make_ready(getattr(request, "user", None))
 
     def process_exception(self, request: Any, error: Exception) -> Optional[HttpResponse]:
         """Answer an error that left a view."""

@@ -15,7 +15,9 @@ from django.views.decorators.debug import sensitive_variables
 
 from ... import types
 from ..._concurrency import fork
+from ..._concurrency.deadline import Deadline
 from ...auth import OAuth
+from ...auth._errand import Errand
 from ...auth._login import Login
 from ...client import Client
 from ...config._auth import _OAUTH, as_list, settings
@@ -136,6 +138,19 @@ class Server:
     def for_principal(self, key: str) -> PrincipalView:
         """Return a client for somebody who is no user of Django, under a name of yours."""
         return self._view(key, None)
+
+    def make_ready(self, user: Any) -> None:
+        """Have the token of a user refreshed now, if it is about to expire, rather than by the first call.
+
+        The middleware does so for views with `mcp_login_required`, before their transaction begins.
+
+        Raises:
+            AuthError: It cannot be refreshed.
+        """
+        view = self.for_user(user)
+        auth = getattr(view._engine.plan.target, "auth", None)
+        if isinstance(auth, WebOAuth):
+            auth._access_of(self.url).ready(Errand(deadline=Deadline(conf.get("DEFAULT_DEADLINE"))))
 
     @property
     def needs_user(self) -> bool:

@@ -1,4 +1,4 @@
-"""A worker process of a site: its threads use a server as a user whose token has to be refreshed often.
+"""A worker process of a site: its threads use a server as a user whose token has to be refreshed.
 
 Arguments: the settings of the database as JSON, the URL of the server, the key of the user, threads, calls.
 """

@@ -81,6 +81,20 @@ def greet(request: Any) -> HttpResponse:
     return HttpResponse(result.text)
 
 
+def atomic(request: Any) -> HttpResponse:
+    """Ask the protected server who asks, in a transaction as with ATOMIC_REQUESTS that is rolled back."""
+    from django.contrib.auth.models import User
+    from django.db import transaction
+
+    from mcp_sync.contrib.django import mcp
+
+    with transaction.atomic():
+        User.objects.filter(pk=request.user.pk).update(first_name="Ada")
+        text = mcp["guarded"].for_user(request.user).call_tool("whoami").text
+        transaction.set_rollback(True)
+    return HttpResponse(text)
+
+
 def connected_only(request: Any) -> JsonResponse:
     """A page for those who are connected."""
     from mcp_sync.contrib.django import mcp_login_required
@@ -98,10 +112,13 @@ def __getattr__(name: str) -> Any:
     if name != "urlpatterns":
         raise AttributeError(name)
     # Only once Django is set up.
+    from mcp_sync.contrib.django import mcp_login_required
+
     return [
         path("mcp/", include("mcp_sync.contrib.django.urls")),
         path("whoami/", whoami),
         path("greet/", greet),
+        path("atomic/", mcp_login_required("guarded")(atomic)),
         path("connected/", connected_only),
         path("admin/", _admin()),
     ]

@@ -96,6 +96,23 @@ def test_an_async_site_has_one_view_for_a_request_too(ada):
     assert seen[0] is not seen[2]
 
 
+def test_a_token_is_refreshed_before_the_transaction_of_a_view(guarded, ada):
+    browser = browser_of(ada)
+    connect(browser, guarded.auth, "ada at the server")
+    first = Grant.objects.get().version
+    _expire(Grant.objects.get())
+    assert browser.get("/atomic/").content == b"ada at the server"
+    assert guarded.auth.asked["refresh_token"] == 1
+    assert Grant.objects.get().version != first
+    assert browser.get("/whoami/").content == b"ada at the server"
+
+
+def _expire(row):
+    value = crypto.unseal(row.data, row.key)
+    row.data = crypto.seal({**value, "expires_at": 1.0}, row.key)
+    row.save()
+
+
 def test_a_task_is_followed_from_row_to_row(ada, bob):
     told = []
 
