@@ -18,6 +18,7 @@ from .._protocol.methods import MethodSpec
 from ..cache import CacheStats, MemoryCache
 from ..errors import (
     AuthError,
+    CallCancelled,
     CallTimeout,
     HeaderMismatch,
     HTTPStatusError,
@@ -29,8 +30,7 @@ from ..errors import (
     UsageError,
 )
 from ..options import CacheOptions
-from ..transports._base import Target
-from .cache_entry import Entry, copied
+from .cache_entry import Entry, copied, owned
 from .cache_keys import Keys, Place
 from .cache_shelf import CACHED, Found, Shelf, now
 from .call_options import NO_OPTIONS, CallOptions
@@ -39,6 +39,7 @@ from .flights import Flight, Flights, turn_of
 if TYPE_CHECKING:
     from .connection import Connection
     from .engine import Engine
+    from .plan import Plan
 
 logger = logging.getLogger("mcp_sync.cache")
 M = TypeVar("M", bound=BaseModel)
@@ -65,8 +66,7 @@ class ResponseCache:
 
     Args:
         options: What may be kept, and where.
-        target: The server.
-        principal: For whom the calls are made, ``None`` if that was not said.
+        plan: What the client does, and for whom.
         sender: Runs what must not hold up a thread that reads.
         other: The cache of another client of the same server, with the same store, whose requests count here.
 
@@ -77,18 +77,19 @@ class ResponseCache:
     def __init__(
         self,
         options: CacheOptions,
-        target: Target,
-        principal: Optional[str],
+        plan: Plan,
         sender: Workers,
         other: Optional[ResponseCache] = None,
     ) -> None:
         self.options = options if options.store is not None else replace(options, store=MemoryCache())
-        self._keys = Keys(target, options.principal if principal is None else principal, options.secret)
+        principal = options.principal if plan.principal is None else plan.principal
+        self._keys = Keys(plan.target, principal, options.secret, plan.identity.capabilities)
         self._flights: Flights = Flights() if other is None else other._flights
         self._shelf = Shelf(self.options, self._keys, sender, self._flights)
         self.observe = self._shelf.observe
-        # What the client has made of an entry: tools are filtered, and learnt from, once.
-        self._prepared: weakref.WeakKeyDictionary[Entry, BaseModel] = weakref.WeakKeyDictionary()
+        # What the client has made of an entry, whose models others have, too: a copy of its own. Tools are
+        # filtered, and learnt from, once.
+        self._own: weakref.WeakKeyDictionary[Entry, BaseModel] = weakref.WeakKeyDictionary()
         # Guards `_counts`. Re-entrant: a signal handler may make a call.
         self._lock = threading.RLock()
         self._counts = dict.fromkeys(CacheStats._fields, 0)
@@ -120,7 +121,7 @@ class ResponseCache:
 
     def _outdate(self, *names: str) -> None:
         self._shelf.note(names)
-        self._shelf.take_back()
+        self._shelf.take_back(names)
 
     # --- calls -----------------------------------------------------------------------------------
 
@@ -166,8 +167,10 @@ class ResponseCache:
         """Return where the answer is kept, ``None`` if the call leaves the cache aside."""
         if options is not NO_OPTIONS and _goes_by(params, options):
             return None
+        # A channel may keep cookies.
+        cookies = getattr(connection.channel, "cookies", ())
         try:
-            return self._keys.place(spec.method, params, connection.era.version)
+            return self._keys.place(spec.method, params, connection.era.version, cookies)
         except AuthError:
             return None  # The call itself raises it.
 
@@ -189,13 +192,12 @@ class ResponseCache:
             raise
 
     def _hand_out(self, entry: Entry, prepare: Prepare, connection: Connection) -> BaseModel:
-        if prepare is None:
-            return copied(entry.result)
-        ready = self._prepared.get(entry)
+        ready = self._own.get(entry)
         if ready is None:
-            ready = copied(entry.result)
-            prepare(ready, connection)
-            self._prepared[entry] = ready
+            ready = owned(entry.result)
+            if prepare is not None:
+                prepare(ready, connection)
+            self._own[entry] = ready
         return copied(ready)
 
     def _renew(self, asked: _Asked) -> Entry:
@@ -207,12 +209,13 @@ class ResponseCache:
     def _get(self, asked: _Asked) -> Entry:
         """Return a fresh answer: that of the store, of a thread that fetches it already, or of the server."""
         key = asked.place.private
+        waits = asked.options.progress is None
         while True:
             found = self._shelf.look(asked.place, asked.model)
             if found.fresh is not None:
                 self._count("hits")
                 return found.fresh
-            if asked.options.progress is not None or not self._flights.is_shared(key):
+            if not (waits and self._flights.is_shared(key)):
                 return self._fetch_or_stale(asked, found)
             own = Flight()
             try:
@@ -224,6 +227,7 @@ class ResponseCache:
             entry = self._follow(asked, flight, found)
             if entry is not None:
                 return entry
+            waits = not flight.failed
 
     def _lead(self, asked: _Asked, flight: Flight, found: Found) -> Entry:
         """Fetch an answer for all who wait for it."""
@@ -234,7 +238,12 @@ class ResponseCache:
             self._count("hits")
             flight.entry = found.fresh
             return found.fresh
-        entry = self._fetch_or_stale(asked, found, flight)
+        try:
+            entry = self._fetch_or_stale(asked, found, flight)
+        except MCPError as error:
+            # One after the other would wait for the next failure.
+            flight.failed = not isinstance(error, (CallTimeout, CallCancelled))
+            raise
         flight.unreachable = entry is found.stale
         return entry
 
@@ -288,16 +297,15 @@ class ResponseCache:
                 self._outdate(spec.method)
             raise
         arrived, seconds = now(), self._seconds(result)
-        # A new connection may speak another revision, under which the answer would have another key.
-        same = engine.version == asked.connection.era.version
-        may_be_kept = is_first and seconds > 0 and same
+        is_public = result.get("cacheScope") == "public" and self.options.share_public
+        may_be_kept = is_first and seconds > 0 and (is_public or self._keys.tells) and self._is_there(asked)
         entry = Entry(arrived, arrived + seconds, marks if may_be_kept else (), model)
         is_old = flight is not None and flight.overtaken
         if generation is not self._flights.generation and not is_old:
             # Something has changed meanwhile. What took its place must not be replaced by this.
             is_old = self._shelf.look(asked.place, asked.model).marks != marks
         if not is_old:
-            self._keep(asked.place, found, entry, result)
+            self._keep(asked.place, found, entry, result, is_public)
             if flight is not None and entry.marks:
                 flight.entry = entry
         return entry
@@ -309,12 +317,25 @@ class ResponseCache:
             return min(self.options.default_ttl, most)
         return min(ttl, most * 1000) / 1000 if ttl > 0 else 0.0
 
-    def _keep(self, place: Place, found: Found, entry: Entry, result: dict[str, Any]) -> None:
+    def _is_there(self, asked: _Asked) -> bool:
+        """Whether the answer belongs where it was looked for.
+
+        A new connection may speak another revision, and by new credentials or cookies it may be for another
+        user. The very answer may have brought those.
+        """
+        connection = asked.engine._connection
+        if connection is None:
+            return False
+        place = self._place(asked.spec, asked.params, asked.options, connection)
+        return place is not None and place.private == asked.place.private
+
+    def _keep(
+        self, place: Place, found: Found, entry: Entry, result: dict[str, Any], is_public: bool
+    ) -> None:
         if not entry.marks:
             self._shelf.discard(found)
             self._flights.note(place.private, False)
             return
-        is_public = result.get("cacheScope") == "public" and self.options.share_public
         if self._shelf.keep(place.public if is_public else place.private, entry, result, found):
             self._count("stores")
         self._flights.note(place.private, True)
@@ -355,5 +376,5 @@ def _is_unreachable(error: MCPError) -> bool:
 def keep_answers(engine: Engine, options: CacheOptions, other: Optional[ResponseCache] = None) -> None:
     """Give an engine a cache. What the plan has to say of the principal is said before."""
     plan = engine.plan
-    plan.cache = ResponseCache(options, plan.target, plan.principal, engine.router.sender, other)
+    plan.cache = ResponseCache(options, plan, engine.router.sender, other)
     engine.router.watch(plan.cache.observe)

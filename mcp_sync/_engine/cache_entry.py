@@ -21,7 +21,7 @@ class Entry:
         arrived: When it came, in seconds of the wall clock.
         fresh_until: When it stops being fresh.
         marks: The marks that it was fetched under: where one of them is another one now, it counts no more.
-        result: The result. Nobody may change it: `copied` gives what a caller gets.
+        result: The result. Nobody may change it: `owned` gives a client what is its own.
     """
 
     __slots__ = ("__weakref__", "arrived", "fresh_until", "marks", "result")
@@ -70,3 +70,19 @@ def copied(result: M) -> M:
         if kind is list or kind is dict:
             values[name] = value.copy()
     return twin
+
+
+def owned(value: Any) -> Any:
+    """Return a copy of a result that has nothing in common with it that can be changed."""
+    if isinstance(value, BaseModel):
+        twin = value.model_copy()
+        for values in (twin.__dict__, twin.__pydantic_extra__ or {}):
+            values.update({name: owned(item) for name, item in values.items() if type(item) is not str})
+        return twin
+    # Most of what they hold is text.
+    kind = type(value)
+    if kind is list:
+        return [item if type(item) is str else owned(item) for item in value]
+    if kind is dict:
+        return {name: item if type(item) is str else owned(item) for name, item in value.items()}
+    return value

@@ -11,7 +11,7 @@ import hmac
 import json
 import platform
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Callable, NamedTuple, Optional, Union
 from urllib.parse import urlsplit
 
@@ -34,11 +34,13 @@ class Place(NamedTuple):
         marks: The keys of the marks that it belongs to.
         private: Its key, if it is for one principal.
         public: Its key, if it is for everybody.
+        names: What the marks are of: its method, and its URI if it has one.
     """
 
     marks: tuple[str, ...]
     private: str
     public: str
+    names: tuple[str, ...] = ()
 
 
 class Keys:
@@ -48,9 +50,20 @@ class Keys:
         target: The server.
         principal: For whom the calls are made; ``None`` to tell it by the credentials.
         secret: With which credentials are hashed; ``None`` for a random one of this process.
+        declared: What the client says of itself, by the revision: answers may depend on it.
+
+    Attributes:
+        tells: Whether it is known, at each call, for whom that is. A session of the user's may be logged in
+            as somebody else by now.
     """
 
-    def __init__(self, target: Target, principal: Optional[str], secret: Union[str, bytes, None]) -> None:
+    def __init__(
+        self,
+        target: Target,
+        principal: Optional[str],
+        secret: Union[str, bytes, None],
+        declared: Callable[[str], Any] = lambda version: None,
+    ) -> None:
         self._secret = _OURS if secret is None else secret.encode() if isinstance(secret, str) else secret
         self._server = self._server_of(target)
         self._places: dict[str, Place] = {}
@@ -58,6 +71,10 @@ class Keys:
         self._alone = secrets.token_hex(16)
         self._credentials: Callable[[], Any] = lambda: None
         self._fixed: Optional[str] = None
+        self._is_named = principal is not None
+        self.tells = self._is_named or getattr(target, "session", None) is None
+        self._declared = declared
+        self._versions: dict[str, str] = {}
         if principal is not None:
             self._fixed = _digest("principal", principal)
         else:
@@ -65,24 +82,43 @@ class Keys:
             if not changes:
                 self._fixed = self._partition()
 
-    def place(self, method: str, params: Mapping[str, Any], version: str) -> Place:
+    def place(
+        self, method: str, params: Mapping[str, Any], version: str, cookies: Sequence[Any] = ()
+    ) -> Place:
         """Return where the answer to a request is kept.
+
+        Args:
+            method: Its method.
+            params: Its params.
+            version: The revision.
+            cookies: Those that go with it.
 
         Raises:
             AuthError: The function that gives the token failed.
         """
         partition = self._fixed or self._partition()
-        what = f"{partition}\n{version}\n{method}\n{json.dumps(params, sort_keys=True) if params else ''}"
+        if cookies and not self._is_named:
+            # They may say who it is, or that it is somebody else by now.
+            partition = self._keyed("cookies", partition, cookies)
+        era = self._versions.get(version) or self._era(version)
+        what = f"{partition}\n{era}\n{method}\n{json.dumps(params, sort_keys=True) if params else ''}"
         place = self._places.get(what)
         if place is None:
             uri = params.get("uri")
-            marks = (self.mark(method), self.mark(uri)) if isinstance(uri, str) else (self.mark(method),)
+            names = (method, uri) if isinstance(uri, str) else (method,)
             everybody = what.replace(partition, _PUBLIC, 1)
-            place = Place(marks, _digest(self._server, what), _digest(self._server, everybody))
+            keys = _digest(self._server, what), _digest(self._server, everybody)
+            place = Place(tuple(map(self.mark, names)), *keys, names)
             if len(self._places) >= _MOST:
                 self._places = {}
             self._places[what] = place
         return place
+
+    def _era(self, version: str) -> str:
+        """Return what stands for a revision, and for what the client declares in it."""
+        declared = json.dumps(self._declared(version), sort_keys=True, default=str)
+        era = self._versions[version] = f"{version} {_digest(declared)}"
+        return era
 
     def mark(self, name: str) -> str:
         """Return the key of a mark: that of a method, or of the URI of a resource."""

@@ -40,8 +40,8 @@ _CHANGES = {
     ),
 }
 _UPDATED = "notifications/resources/updated"
-# More changes than this are not taken back one by one.
-_MOST = 1000
+# More changes than this are not taken back one by one: a server may tell of any number, and stores are slow.
+_MOST = 100
 # A mark outlives what is kept under it: it is as old as the first of that, and nobody renews it.
 _MARK_SECONDS = 24 * 3600
 # How far the clocks of machines that share a store may be apart, in seconds.
@@ -86,13 +86,18 @@ class Shelf:
         self._lock = threading.RLock()
         # The names whose marks have to be deleted.
         self._changed: dict[str, object] = {}
+        # Whether a thread will delete them. Single operations only, so it needs no lock.
+        self._is_due = False
 
     # --- answers ---------------------------------------------------------------------------------
 
     def look(self, place: Place, model: type[BaseModel]) -> Found:
         """Return what there is at a place. Never raises: a store that fails has nothing."""
-        if self._changed and not self.take_back():
-            return Found()
+        if self._changed:
+            # A call waits for what concerns it, and for no more.
+            if not self.take_back(place.names):
+                return Found()
+            self._have_taken_back()
         try:
             return self._judge(place, self._get((*place.marks, place.private, place.public)), model)
         except Exception as error:
@@ -198,35 +203,38 @@ class Shelf:
 
     def hear(self, names: tuple[str, ...] = CACHED) -> None:
         """Do what `note` does, and tell the store, without a wait; by default everything may have changed."""
-        is_first = self.note(names)
+        self.note(names)
         if isinstance(self.store, MemoryCache):
             self.take_back()
-        elif is_first:
-            self._sender.submit(self._take_all_back)
+        else:
+            self._have_taken_back()
 
-    def note(self, names: tuple[str, ...]) -> bool:
-        """Have nothing count that was asked for under these names before now: of methods, or URIs.
-
-        Returns:
-            Whether nothing else had to be taken back.
-        """
+    def note(self, names: tuple[str, ...]) -> None:
+        """Have nothing count that was asked for under these names before now: of methods, or URIs."""
         self._flights.generation = object()
         with self._lock:
-            is_first = not self._changed
             if len(self._changed) + len(names) > _MOST:
                 self._changed, names = {}, CACHED
             for name in names:
                 self._changed[name] = object()
-        return is_first
+
+    def _have_taken_back(self) -> None:
+        if self._changed and not self._is_due:
+            self._is_due = True
+            if not self._sender.submit(self._take_all_back):
+                self._is_due = False
 
     def _take_all_back(self) -> None:
+        # Before the first look at what there is: what comes from now on makes another turn due.
+        self._is_due = False
         while self._changed and self.take_back():
             pass
 
-    def take_back(self) -> bool:
-        """Delete the marks of what has changed; return whether all are gone."""
+    def take_back(self, names: Optional[tuple[str, ...]] = None) -> bool:
+        """Delete the marks of what has changed, or of these names of it; return whether all are gone."""
         with self._lock:
-            changes = list(self._changed.items())
+            wanted = tuple(self._changed) if names is None else names
+            changes = [(name, self._changed[name]) for name in wanted if name in self._changed]
         for name, change in changes:
             try:
                 self._delete(self._keys.mark(name))
@@ -242,6 +250,7 @@ class Shelf:
     def after_fork_in_child(self) -> None:
         """Take a lock of its own: the thread that held the parent's does not exist here."""
         self._lock = threading.RLock()
+        self._is_due = False
 
 
 def _as_mark(value: Any) -> Optional[str]:

@@ -22,6 +22,7 @@ class Flight:
         thread: Which thread makes it.
         entry: The answer, if it can be shared.
         unreachable: Whether the server could not be reached, and what is out of date has to do.
+        failed: Whether the server failed, and not this one call of it: whoever waits asks for itself then.
         overtaken: Whether somebody has asked for something newer meanwhile.
         key: Where `Flights` has it.
     """
@@ -30,6 +31,7 @@ class Flight:
         self.thread = threading.get_ident()
         self.entry: Optional[Entry] = None
         self.unreachable = False
+        self.failed = False
         self.overtaken = False
         self.key: Hashable = None
         self._turns: list[PendingCall] = []

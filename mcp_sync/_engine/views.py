@@ -281,7 +281,7 @@ def view_engine(
             from .cache import ResponseCache, keep_answers
         if target is None:
             # What comes in is watched for the client already, whose store it is.
-            plan.cache = ResponseCache(cache.options, plan.target, principal, engine.router.sender, cache)
+            plan.cache = ResponseCache(cache.options, plan, engine.router.sender, cache)
         else:
             keep_answers(engine, cache.options, cache)
     return engine

@@ -6,6 +6,7 @@ import pytest
 from engine.scripted import DuplexTarget, PostTarget, legacy, modern, refusal, text
 
 from mcp_sync import (
+    BearerToken,
     CacheOptions,
     CallCancelled,
     CancelToken,
@@ -18,6 +19,7 @@ from mcp_sync import (
     UsageError,
     types,
 )
+from mcp_sync.apps import Apps
 from mcp_sync.cache import CacheStats, MemoryCache
 from mcp_sync.testing import FakeServer, FakeTool, RpcError
 
@@ -251,6 +253,23 @@ def test_every_caller_gets_a_copy_whose_list_is_its_own():
         assert client.read_resource(URI).contents[0].text == "one"
 
 
+def test_what_one_client_does_to_an_answer_another_one_never_sees():
+    server = make_server(cache_scope="public")
+    with server.serve_http() as endpoint, Client(endpoint.url, cache=CacheOptions()) as client:
+        ann, bob = (client.for_principal(name, auth=BearerToken(name)) for name in ("ann", "bob"))
+        for _ in range(2):
+            tool = ann.list_tools().tools[0]
+            tool.description = "secret"
+            tool.input_schema["properties"]["a"]["title"] = "secret"
+            tool.input_schema["required"].append("secret")
+            ann.read_resource(URI).contents[0].text = "secret"
+            ann.list_resources().resources[0].title = "secret"
+        for other in (bob, client):
+            seen = (other.list_tools(), other.read_resource(URI), other.list_resources())
+            assert not any("secret" in each.model_dump_json() for each in seen)
+        assert (server.count("tools/list"), server.count("resources/read")) == (1, 1)
+
+
 def test_a_client_knows_the_schemas_of_tools_that_it_listed_from_the_cache():
     server = make_server(tools=[FakeTool(add, output_schema={"type": "object", "required": ["total"]})])
     options = CacheOptions(store=MemoryCache(), principal="ann")
@@ -343,6 +362,18 @@ def test_what_is_kept_needs_no_connection_but_a_client_that_is_open():
     client.close()
     with pytest.raises(ClientClosed):
         client.list_tools()
+
+
+@pytest.mark.parametrize("scope", ["public", "private"])
+def test_an_answer_to_a_client_that_declares_something_else_is_not_given(scope):
+    server = make_server(cache_scope=scope)
+    store = MemoryCache()
+    others = [{}, {"extensions": [Apps()]}, {"elicitation_callback": lambda context, params: None}, {}]
+    for options in others:
+        with Client(InMemory(server), cache=CacheOptions(store=store, principal="ann"), **options) as client:
+            client._engine.plan.cache._keys._server = "the same one"
+            client.list_tools()
+    assert server.count("tools/list") == 3
 
 
 @pytest.mark.parametrize("versions", [("modern", "legacy"), ("legacy", "modern")], ids="-".join)

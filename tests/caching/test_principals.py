@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -9,12 +10,14 @@ import pytest
 import requests
 
 from mcp_sync import BearerToken, CacheOptions, Client, ClientCredentials, InMemory, OAuth, WebSocket
+from mcp_sync._concurrency.deadline import Deadline
 from mcp_sync._engine.cache_keys import Keys
 from mcp_sync.cache import MemoryCache
-from mcp_sync.errors import AuthError
+from mcp_sync.errors import AuthError, HTTPStatusError
+from mcp_sync.testing import HTTPReply
 from mcp_sync.transports import LegacySSE, Stdio, StreamableHTTP
 
-from .places import DictStore, make_server
+from .places import URI, DictStore, make_server
 
 URL = "https://example.com/mcp"
 SECRET = "of the application"
@@ -167,7 +170,7 @@ def test_keys_mean_the_same_in_another_process_by_the_same_secret_and_by_that_al
             (None, StreamableHTTP({URL!r}, auth=BearerToken("a"))),
             ({SECRET!r}, Stdio("python", ["a.py"])),
         ]:
-            print(*Keys(target, None, secret).place("tools/list", {{}}, "1")[1:])
+            print(*Keys(target, None, secret).place("tools/list", {{}}, "1")[1:3])
     """
     code = "\n".join(line[8:] for line in code.splitlines())
     done = subprocess.run(
@@ -243,3 +246,76 @@ def test_a_function_that_fails_is_the_error_of_the_call():
         with pytest.raises(AuthError):
             client.list_tools()
         client.close()
+
+
+# --- what changes while a client lives ----------------------------------------------------------------------
+
+
+def log_in(request):
+    """Refuse a call of a tool, with a cookie for whoever it names."""
+    if b"tools/call" not in request.body:
+        return None
+    user = json.loads(request.body)["params"]["name"]
+    return HTTPReply(403, {"Set-Cookie": f"user={user}; Path=/"})
+
+
+def logged_in(client, user):
+    with pytest.raises(HTTPStatusError):
+        client.call_tool(user)
+
+
+def test_a_login_by_a_cookie_is_another_user():
+    server = make_server()
+    with server.serve_http(intercept=log_in) as endpoint, Client(endpoint.url, cache=CacheOptions()) as client:
+        for user in ("ann", "bob", "ann"):
+            logged_in(client, user)
+            for _ in range(2):
+                client.read_resource(URI)
+        assert server.count("resources/read") == 2
+
+
+def test_a_cookie_is_no_other_user_where_a_principal_is_named():
+    server = make_server()
+    with server.serve_http(intercept=log_in) as endpoint:
+        with Client(endpoint.url, cache=CacheOptions(principal="ann")) as client:
+            for _ in range(2):
+                logged_in(client, "ann")
+                client.read_resource(URI)
+            logged_in(client, "a new cookie")
+            client.read_resource(URI)
+        assert server.count("resources/read") == 1
+
+
+def test_an_answer_that_comes_with_a_new_cookie_is_not_kept_for_the_old_one():
+    def cookie(request):
+        if request.method == "POST" and b"resources/read" in request.body and len(endpoint.requests) < 4:
+            return HTTPReply(503, {"Set-Cookie": "user=bob", "Retry-After": "0"})
+        return None
+
+    server = make_server()
+    with (
+        server.serve_http(intercept=cookie) as endpoint,
+        Client(endpoint.url, cache=CacheOptions()) as client,
+    ):
+        before = client._engine.connection(Deadline(10.0)).channel.cookies
+        client.read_resource(URI)
+        assert (before, client.cache.stats.stores) == ((), 0)
+        client.read_resource(URI)
+        assert client.cache.stats.stores == 1
+
+
+@pytest.mark.parametrize("scope", ["private", "public"])
+def test_a_session_of_the_user_keeps_what_is_public_alone_unless_a_principal_is_named(scope):
+    server = make_server(cache_scope=scope)
+    with server.serve_http() as endpoint, requests.Session() as session:
+        with Client(endpoint.url, session=session, cache=CacheOptions()) as client:
+            for token in ("ann", "bob", "bob"):
+                session.headers["Authorization"] = f"Bearer {token}"
+                client.read_resource(URI)
+        assert server.count("resources/read") == (3 if scope == "private" else 1)
+        options = CacheOptions(principal="ann", share_public=False)
+        with Client(endpoint.url, session=session, cache=options) as client:
+            before = server.count("resources/read")
+            client.read_resource(URI)
+            client.read_resource(URI)
+            assert server.count("resources/read") == before + 1

@@ -269,6 +269,53 @@ def test_a_slow_store_holds_no_reading_thread_up():
         go.set()
 
 
+def test_a_call_waits_for_no_change_but_that_of_what_it_asks_for():
+    store = DictStore()
+    go, deleted = threading.Event(), []
+
+    def delete(key):
+        deleted.append(key)
+        if threading.current_thread() is not threading.main_thread():
+            go.wait(PATIENCE)
+
+    with keeping(make_server(), store=store) as client:
+        client.list_tools()
+        store.delete = delete
+        notify = client._engine.router.notification
+        for number in range(90):
+            uri = f"demo://{number}"
+            notify({"method": "notifications/resources/updated", "params": {"uri": uri}}, None)
+        wait_until(lambda: deleted)
+        client.list_tools()
+        assert len(deleted) == 1
+        notify({"method": "notifications/tools/list_changed"}, None)
+        client.list_tools()
+        assert len(deleted) == 2
+        go.set()
+        wait_until(lambda: not client.cache._shelf._changed)
+
+
+def test_a_flood_of_changes_costs_a_store_little():
+    store = DictStore()
+    go, deleted = threading.Event(), []
+
+    def delete(key):
+        deleted.append(key)
+        go.wait(PATIENCE)
+
+    with keeping(make_server(), store=store) as client:
+        client.list_tools()
+        store.delete = delete
+        for number in range(5000):
+            params = {"uri": f"demo://{number}"}
+            client._engine.router.notification(
+                {"method": "notifications/resources/updated", "params": params}, None
+            )
+        go.set()
+        wait_until(lambda: not client.cache._shelf._changed)
+        assert len(deleted) < 300
+
+
 # --- processes --------------------------------------------------------------------------------------------
 
 

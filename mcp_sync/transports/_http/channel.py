@@ -14,7 +14,7 @@ from ..._concurrency.threads import join_all
 from ...errors import ConnectionLost, SessionExpired
 from .._base import Frame, Inbound, Settings, Wire
 from .adapter.adapter import BoundedAdapter
-from .endpoint import Endpoint, Shared
+from .endpoint import Cookies, Endpoint, Shared
 from .errors import raise_translated, root_of
 from .exchange import Exchange
 from .responses import ResponseReader
@@ -58,6 +58,11 @@ class HTTPChannel:
     def session_id(self) -> Optional[str]:
         """The session that the server opened, else ``None``."""
         return self._endpoint.session_id if self._endpoint.in_session else None
+
+    @property
+    def cookies(self) -> Cookies:
+        """Those that go with a request now."""
+        return self._endpoint.cookies
 
     @property
     def adapter(self) -> Optional[BoundedAdapter]:

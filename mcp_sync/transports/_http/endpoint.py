@@ -43,6 +43,10 @@ POST_HEADERS = {"Accept": f"application/json, {EVENTS}", "Content-Type": "applic
 _CONSTANT = {"User-Agent": f"mcp-sync/{__version__}", "Accept-Encoding": "gzip, deflate"}
 
 
+# Domain, path, name and value of each.
+Cookies = tuple[tuple[str, str, str, Optional[str]], ...]
+
+
 class Endpoint:
     """Sends what the protocol sends: POST, GET and DELETE. Knows nothing of engine and calls.
 
@@ -62,6 +66,11 @@ class Endpoint:
     def adapter(self) -> Optional[BoundedAdapter]:
         """What sends its requests, ``None`` where that is the user's."""
         return self._sender.adapter if isinstance(self._sender, DirectSender) else None
+
+    @property
+    def cookies(self) -> Cookies:
+        """Those that go with a request now."""
+        return self._sender.cookies
 
     @property
     def in_session(self) -> bool:
@@ -135,6 +144,11 @@ class Sender:
         self.url = url
         # Where the server has redirected to, by method. That of POST counts for all, but GET may move alone.
         self._moved: dict[str, str] = {}
+
+    @property
+    def cookies(self) -> Cookies:
+        """Those that go with a request now."""
+        return ()
 
     def send(
         self, method: str, headers: Mapping[str, str], body: Optional[bytes], exchange: Exchange, doing: str
@@ -310,6 +324,11 @@ class DirectSender(Sender):
             request.prepare_auth(bound(settings.auth, exchange, self.url), url)
         return request
 
+    @property
+    def cookies(self) -> Cookies:
+        """See `Sender`."""
+        return _listed(self._cookies) if self._has_cookies else ()
+
     def _keep_cookies(self, answer: requests.Response) -> None:
         if isinstance(answer, Answer):
             answer.keep_cookies(self._cookies)
@@ -396,6 +415,11 @@ class SessionSender(Sender):
         options = {**self._options, "auth": bound(self._authorization(fields), exchange, self.url)}
         return send_through(self._session, method, url, fields, body, exchange, options)
 
+    @property
+    def cookies(self) -> Cookies:
+        """See `Sender`."""
+        return _listed(getattr(self._session, "cookies", ()))
+
     def _authorization(self, headers: Mapping[str, str]) -> Any:
         if self._auth is not None:
             return self._auth
@@ -403,6 +427,10 @@ class SessionSender(Sender):
         # Without any, requests would look into .netrc, and replace the header that is given.
         is_given = "authorization" in headers or (not session.auth and "authorization" in session.headers)
         return _leave if is_given else None
+
+
+def _listed(jar: Any) -> Cookies:
+    return tuple(sorted((each.domain, each.path, each.name, each.value) for each in jar))
 
 
 def _leave(request: requests.PreparedRequest) -> requests.PreparedRequest:

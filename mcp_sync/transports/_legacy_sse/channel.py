@@ -16,7 +16,7 @@ from ..._protocol.urls import public_url
 from ...errors import ConnectFailed, ConnectionLost, InvalidMessage, SessionExpired
 from .._base import Frame, Inbound, Settings, Wire
 from .._duplex import Intake
-from .._http.endpoint import EVENTS, POST_HEADERS, VERSION_HEADER, Sender, sender_for
+from .._http.endpoint import EVENTS, POST_HEADERS, VERSION_HEADER, Cookies, Sender, sender_for
 from .._http.errors import raise_translated
 from .._http.exchange import Exchange
 from .._http.redirects import REDIRECTS
@@ -57,6 +57,11 @@ class LegacySSEChannel:
         self._closing = threading.Lock()
 
     # --- the stream ------------------------------------------------------------------------------
+
+    @property
+    def cookies(self) -> Cookies:
+        """Those that go with a request now."""
+        return self._sender.cookies
 
     def start(self, inbound: Inbound, deadline: Deadline) -> None:
         """Open the stream and wait for the event that names the endpoint.
