@@ -1,4 +1,4 @@
-"""The commands ``flask mcp list``, ``flask mcp call``, ``flask mcp check`` and ``flask mcp create-table``."""
+"""The commands ``flask mcp list``, ``call``, ``check``, ``create-table`` and ``prune``."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ def make_group() -> AppGroup:
     group.command("call")(call)
     group.command("check")(check)
     group.command("create-table")(create_table)
+    group.command("prune")(prune)
     return group
 
 
@@ -89,11 +90,20 @@ def check() -> None:
 
 def create_table() -> None:
     """Create the table of a SQLAlchemyTokenStore."""
+    _table().create_table()
+    click.echo("done")
+
+
+def prune() -> None:
+    """Delete logins and questions of a SQLAlchemyTokenStore that are over. For once a day."""
+    click.echo(f"{_table().prune(state_of().settings.seconds('INPUT_LIFE'))} deleted")
+
+
+def _table() -> Any:
     store = state_of().settings.get("TOKEN_STORE")
     if not hasattr(store, "create_table"):
         raise click.ClickException("MCP_TOKEN_STORE is no SQLAlchemyTokenStore")
-    store.create_table()
-    click.echo("done")
+    return store
 
 
 def _client(alias: str, user: Optional[str]) -> Any:

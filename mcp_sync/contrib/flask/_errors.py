@@ -9,6 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 from flask import Flask, redirect, request, url_for
 from werkzeug.routing import BuildError
 
+from ...elicitation import check_url
 from ...errors import (
     AccessDenied,
     AuthError,
@@ -21,6 +22,8 @@ from ...errors import (
     RemoteError,
     TokenRequestFailed,
     TransportError,
+    UnsafeURL,
+    UrlElicitationRequired,
 )
 from . import signals
 from ._pages import here, page, remember_next, wants_json
@@ -36,6 +39,7 @@ def register(app: Flask) -> None:
     for kind in (AuthorizationRequired, InsufficientScope):
         app.register_error_handler(kind, log_in)
     app.register_error_handler(InputRequired, ask)
+    app.register_error_handler(UrlElicitationRequired, visit)
     app.register_error_handler(CallTimeout, too_slow)
     app.register_error_handler(HTTPStatusError, http_status)
     for other in (TransportError, ProtocolError, RemoteError):
@@ -82,6 +86,19 @@ def ask(waiting: InputRequired) -> Any:
     if wants_json():
         return page(409, "", f"{alias} asks something first", error="input_required", url=url, id=pending.id)
     return redirect(url, 303)
+
+
+def visit(error: UrlElicitationRequired) -> Any:
+    """The user has to visit pages first, and then to try again."""
+    pages = []
+    for each in error.elicitations:
+        try:
+            pages.append(check_url(each))
+        except UnsafeURL:
+            return no_answer(error)
+    title, text = "Something to do first", "Visit the page below first. Then come back, and try again."
+    url = pages[0].url if pages else ""
+    return page(409, title, text, error="visit_required", url=url, pages=pages, back=here())
 
 
 def too_slow(error: CallTimeout) -> Any:

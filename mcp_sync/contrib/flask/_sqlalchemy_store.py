@@ -18,6 +18,7 @@ from ...auth._store import new_version
 from ...errors import UsageError
 from ._stores import key_digest
 
+_PASSING = ("pending", "input")  # the kinds of records that are of use for some time only
 _FIRST_LOOK, _LAST_LOOK = 0.005, 0.1
 
 
@@ -81,6 +82,13 @@ class SQLAlchemyTokenStore:
     def create_table(self) -> None:
         """Create the table, unless it is there."""
         self.table.create(self.engine, checkfirst=True)
+
+    def prune(self, seconds: float) -> int:
+        """Delete logins and questions that nobody has come back to for so long; return how many."""
+        columns = self.table.c
+        is_old = sa.and_(columns.kind.in_(_PASSING), columns.updated < time.time() - seconds)
+        with self.engine.begin() as connection:
+            return int(connection.execute(self.table.delete().where(is_old)).rowcount)
 
     def get(self, key: Key) -> Optional[Stored]:
         """See `mcp_sync.auth.Store`."""

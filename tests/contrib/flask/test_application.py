@@ -14,7 +14,7 @@ from mcp_sync import CallTimeout, UsageError
 from mcp_sync.auth import MemoryStore
 from mcp_sync.config import ConfigError
 from mcp_sync.contrib.flask import MCP, SQLAlchemyTokenStore, signals
-from mcp_sync.testing import FakeServer, Fault, FaultPlan, HTTPReply
+from mcp_sync.testing import FakeServer, Fault, FaultPlan, HTTPReply, RpcError
 
 from .site import add, close, make_app
 
@@ -148,6 +148,29 @@ def test_faults_of_servers_get_the_right_status() -> None:
     }
     assert down.status_code == 502
     assert "127.0.0.1" not in down.text
+
+
+def test_a_page_to_visit_first_is_shown_and_an_unsafe_one_is_not() -> None:
+    def wanting(url: str) -> Any:
+        visit = {"mode": "url", "message": "Pay first", "url": url, "elicitationId": "1"}
+        raise RpcError(-32042, "pay first", {"elicitations": [visit]})
+
+    def pay() -> Any:
+        wanting("https://pay.example/x")
+
+    def trap() -> Any:
+        wanting("javascript:alert(1)")
+
+    app = make_app(MCP_SERVERS={"x": "http://127.0.0.1:9/mcp"})
+    fake = FakeServer(tools=[pay, trap], versions="2025-11-25")
+    with app.extensions["the_mcp"].use_fake({"x": fake}, app):
+        shown = signed_in(app).get("/use/x/pay")
+        trapped = signed_in(app).get("/use/x/trap")
+    assert shown.status_code == 409
+    assert "<strong>pay.example</strong>" in shown.text
+    assert 'href="/use/x/pay"' in shown.text
+    assert (trapped.status_code, "javascript" in trapped.text) == (502, False)
+    close(app)
 
 
 def test_all_calls_of_a_request_end_within_one_deadline() -> None:

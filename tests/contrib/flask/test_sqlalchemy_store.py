@@ -17,6 +17,8 @@ from mcp_sync import CallTimeout
 from mcp_sync.auth import Deadline, Key
 from mcp_sync.contrib.flask import SQLAlchemyTokenStore
 
+from .site import make_app
+
 KEY = Key("grant", "https://issuer.example", "https://server.example", "user:ada", "app")
 PATIENCE = 20
 ROOT = Path(__file__).parents[3]
@@ -99,6 +101,22 @@ def test_a_lock_holds_against_other_processes_and_ends_with_its_holder(url: str)
             other.kill() if is_killed else other.stdin.close()
             with store.lock(KEY, Deadline(PATIENCE)):
                 pass
+
+
+def test_pruning_drops_what_nobody_came_back_to_and_keeps_grants(tmp_path: Path) -> None:
+    store = store_at(f"sqlite:///{tmp_path}/site.sqlite")
+    app = make_app(MCP_TOKEN_STORE=store, MCP_INPUT_LIFE=60)
+    run = app.test_cli_runner().invoke
+    assert run(args=["mcp", "create-table"]).output == "done\n"
+    for kind in ("grant", "client", "pending", "input"):
+        assert store.put(Key(kind), {}, None)
+    assert run(args=["mcp", "prune"]).output == "0 deleted\n"
+    with store.engine.begin() as connection:
+        connection.execute(store.table.update().values(updated=0))
+    assert run(args=["mcp", "prune"]).output == "2 deleted\n"
+    assert store.get(Key("grant")) is not None
+    other = make_app().test_cli_runner().invoke(args=["mcp", "prune"])
+    assert (other.exit_code, "is no SQLAlchemyTokenStore" in other.output) == (1, True)
 
 
 def test_what_was_written_stays_when_the_session_of_the_request_is_rolled_back(tmp_path: Path) -> None:
