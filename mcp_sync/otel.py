@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Optional
 
 from ._concurrency.fork import hold_off
+from ._masking import masked, masked_text, public_uri
 from ._version import __version__
 from .errors import HTTPStatusError, RemoteError, UsageError
 from .logs import printable
@@ -42,7 +43,9 @@ class OpenTelemetry:
         tracer_provider: Default: the global one.
         meter_provider: Default: the global one.
         baggage: Whether servers are sent the baggage, too, which may be about your users.
-        content: Whether arguments and results of tools become attributes. They may be confidential.
+        content: Whether arguments and results of tools become attributes, and URIs of resources with their
+            queries. They may be confidential. As in a trace, what is named like a secret or looks like one is
+            masked, which is a help and no proof; so are the words of errors.
 
     Raises:
         UsageError: The package ``opentelemetry-api`` is missing.
@@ -116,7 +119,8 @@ class OpenTelemetry:
     def _own_attributes(self, call: ObservedCall) -> dict[str, Any]:
         attributes: dict[str, Any] = {}
         if call.uri:
-            attributes["mcp.resource.uri"] = call.uri[:_LONGEST]
+            uri = call.uri if self._content else public_uri(call.uri)
+            attributes["mcp.resource.uri"] = masked_text(uri[:_LONGEST])
         if self._content and call.method == "tools/call":
             attributes["gen_ai.tool.call.arguments"] = _as_json(call.params.get("arguments"))
         return attributes
@@ -160,15 +164,19 @@ def _fault(
     """Return the attributes of a failure, none of a success, and what the status says."""
     if isinstance(error, RemoteError):
         code = str(error.code)
-        return {"error.type": code, "rpc.response.status_code": code}, printable(error.message, 500)
+        return {"error.type": code, "rpc.response.status_code": code}, _words(error.message)
     if isinstance(error, HTTPStatusError):
-        return {"error.type": str(error.status)}, printable(str(error), 500)
+        return {"error.type": str(error.status)}, _words(str(error))
     if error is not None:
-        return {"error.type": type(error).__name__}, printable(str(error), 500)
+        return {"error.type": type(error).__name__}, _words(str(error))
     if result is not None and result.get("isError") is True:
         return {"error.type": "tool_error"}, None
     return {}, None
 
 
+def _words(text: str) -> str:
+    return printable(masked_text(text[:_LONGEST]), 500)
+
+
 def _as_json(value: Any) -> str:
-    return json.dumps(value, default=str)[:_LONGEST]
+    return json.dumps(masked(value), default=str)[:_LONGEST]

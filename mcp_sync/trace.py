@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import sys
 import time
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ from typing import Any, Callable, Optional, Union
 
 from ._concurrency.deadline import Deadline
 from ._concurrency.pending import PendingCall
-from ._protocol.urls import public_url
+from ._masking import masked, masked_text, public_uri
 from .errors import MCPError, UsageError
 from .logs import printable
 from .transports._base import Channel, Frame, Inbound
@@ -26,24 +25,8 @@ from .transports._base import Channel, Frame, Inbound
 logger = logging.getLogger("mcp_sync.trace")
 
 VARIABLE = "MCP_SYNC_TRACE"
-HIDDEN = "***"
 # Requests that are remembered until their answers come.
 _REMEMBERED = 10_000
-# How many values of a message are looked at, and how deep.
-_MOST_VALUES = 2000
-_DEEPEST = 30
-_SECRET_KEYS = re.compile(
-    r"authorization|cookie|passw|secret|credential|api[_-]?key|private[_-]?key|session[_-]?id|signature|assertion"
-    r"|(?<!progress)token$|^(?:pwd|jwt|bearer|requeststate|code[_-]?verifier)$",
-    re.IGNORECASE,
-)
-_SECRETS = re.compile(
-    r"(?P<scheme>\b(?:bearer|basic|dpop)\s+)[\w.~+/=-]{6,}"
-    r"|\beyJ[\w-]{4,}\.[\w-]{4,}\.[\w-]*"
-    r"|(?P<user>\w://)[^\s/@\"]+@"
-    r"|(?P<query>[?&#;](?:[\w.-]*token|[\w.-]*key|[\w.-]*secret|passw\w*|pwd|sig\w*|code|state|auth\w*|jwt)=)[^&#\s\"]+",
-    re.IGNORECASE,
-)
 
 Write = Callable[[str], Any]
 
@@ -51,9 +34,10 @@ Write = Callable[[str], Any]
 class Trace:
     """Writes each message down, in and out, with its method, its id and the time. Clients may share one.
 
-    Never shown are the values of headers, credentials in URLs, and what stands under a key such as ``token``
-    or ``password``, or looks like a credential. That is a help, and no proof: an argument of a tool may be
-    confidential without a name that says so.
+    Never shown are the values of headers. Masked, as far as that can be told, are credentials in URLs, what
+    stands under a name such as ``token`` or ``password``, also in texts that are JSON, and what looks like a
+    credential: ``Bearer ...``, keys of well-known forms. That is a help, and no proof: what is confidential
+    need not be named so. So leave ``content`` off where that counts.
 
     Args:
         write: Takes each line, without an end; called from any thread. Default: standard error. What it
@@ -112,9 +96,9 @@ class Trace:
 
 def _size(key: str, value: Any) -> str:
     if key in ("name", "method") and isinstance(value, str):
-        return json.dumps(value[:200])
+        return json.dumps(masked_text(value[:200]))
     if key == "uri" and isinstance(value, str):
-        return json.dumps(public_url(value)[:500])
+        return json.dumps(masked_text(public_uri(value)[:500]))
     if isinstance(value, (Mapping, list)):
         return str(len(value))
     return f"{len(value)} characters" if isinstance(value, str) else str(value)
@@ -146,38 +130,6 @@ def as_trace(trace: Any, variable: Optional[str]) -> Optional[Trace]:
             f"trace must be True, False, a function that takes a line, or a Trace, not {trace!r:.100}"
         )
     return Trace(trace)
-
-
-def masked(value: Any) -> Any:
-    """Return a copy of a JSON value without what is secret, as far as that can be told."""
-    return _masked(value, 0, [_MOST_VALUES])
-
-
-def _masked(value: Any, depth: int, left: list[int]) -> Any:
-    left[0] -= 1
-    if left[0] < 0 or depth > _DEEPEST:
-        return "..."
-    if isinstance(value, Mapping):
-        shown = {}
-        for key, item in value.items():
-            if left[0] <= 0:
-                shown["..."] = "..."
-                break
-            shown[str(key)] = HIDDEN if _SECRET_KEYS.search(str(key)) else _masked(item, depth + 1, left)
-        return shown
-    if isinstance(value, (list, tuple)):
-        return [_masked(item, depth + 1, left) for item in value[: left[0] + 1]]
-    return masked_text(value) if isinstance(value, str) else value
-
-
-def masked_text(text: str) -> str:
-    """Return a text without what looks like a credential in it."""
-    return _SECRETS.sub(_mask, text[:100_000])
-
-
-def _mask(found: re.Match[str]) -> str:
-    before = found["scheme"] or found["user"] or found["query"] or ""
-    return before + HIDDEN + ("@" if found["user"] else "")
 
 
 class _TracedChannel:
@@ -242,7 +194,7 @@ class _TracedChannel:
                 words += self._duration(message["id"])
         error = message.get("error")
         if isinstance(error, Mapping):
-            words.append(f"{error.get('code')} {masked_text(str(error.get('message')))[:500]}")
+            words.append(f"{error.get('code')} {masked_text(str(error.get('message'))[:4096])[:500]}")
         else:
             body = message.get("params", message.get("result"))
             words += [self._trace.describe(body)] if body else []

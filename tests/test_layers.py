@@ -24,6 +24,7 @@ LAYERS = {
     "types": 1,
     "options": 1,
     "_arguments": 1,
+    "_masking": 1,
     "cache": 1,
     "handlers": 1,
     "logs": 1,

@@ -13,10 +13,11 @@ import pytest
 
 import mcp_sync.logs
 from mcp_sync import BearerToken, CallTimeout, Client, InMemory, UsageError
+from mcp_sync._masking import HIDDEN, masked, masked_text
 from mcp_sync.errors import MCPError
 from mcp_sync.options import CacheOptions
 from mcp_sync.testing import FakeServer, HTTPReply, ToolContext
-from mcp_sync.trace import HIDDEN, Trace, masked, masked_text
+from mcp_sync.trace import Trace
 
 from .background import Background, wait_until
 from .scripted import DuplexTarget, text
@@ -93,6 +94,33 @@ def test_no_secret_is_written_down():
     assert "secret" not in told
 
 
+SECRET_NAMES = (
+    *("passphrase", "db_pwd", "userPwd", "user_pass", "access_key", "accessKeyId", "AWS_ACCESS_KEY_ID"),
+    *("auth", "x-auth", "otp", "pin", "tokens", "sessionId", "PASSWD", "passcode", "connectionString"),
+    *("mfa_code", "security_answer", "cvv", "APIKey", "idToken", "ssh-key", "X-Api-Key", "client.secret"),
+)
+PLAIN_NAMES = (
+    "author",
+    "progressToken",
+    "nextCursor",
+    "code",
+    "pinned",
+    "key",
+    "passed",
+    "tokenizer",
+    "error_code",
+)
+KEYS = (
+    *(
+        "ghp_0123456789abcdefghijABCDEFGHIJ012345",
+        "github_pat_0123456789abcdefghij",
+        "glpat-0123456789abcdefghij",
+    ),
+    *("sk-ant-api03-0123456789abcdef", "sk-0123456789abcdef0123", "sk_" + "live_0123456789abcdef01"),
+    *("AKIAIOSFODNN7EXAMPLE", "xoxb-0123456789-abcdef", "AIzaSy0123456789abcdefghijklmnopqrstuvw"),
+)
+
+
 @pytest.mark.parametrize(
     ("value", "shown"),
     [
@@ -104,6 +132,12 @@ def test_no_secret_is_written_down():
             dict.fromkeys(("API-Key", "Set-Cookie", "requestState"), HIDDEN),
         ),
         ({"say": "Bearer abcdefghij"}, {"say": f"Bearer {HIDDEN}"}),
+        *(({name: "x"}, {name: HIDDEN}) for name in SECRET_NAMES),
+        *(({name: "x"}, {name: "x"}) for name in PLAIN_NAMES),
+        ({"maxTokens": 100, "tokens": ["x"]}, {"maxTokens": 100, "tokens": HIDDEN}),
+        ({"text": '{"password": "x", "n": [1]}'}, {"text": f'{{"password": "{HIDDEN}", "n": [1]}}'}),
+        ({"text": '["{\\"otp\\": \\"x\\"}"]'}, {"text": f'["{{\\"otp\\": \\"{HIDDEN}\\"}}"]'}),
+        ({"name": "X-Api-Key", "value": "x"}, {"name": "X-Api-Key", "value": HIDDEN}),
         ({"n": 1, "t": True, "z": None}, {"n": 1, "t": True, "z": None}),
     ],
     ids=str,
@@ -119,6 +153,19 @@ def test_what_stands_under_the_name_of_a_secret_is_hidden(value, shown):
         ("eyJhbGciOi.eyJzdWIiOi.sig-nature", HIDDEN),
         ("basic dXNlcjpwYXNz", f"basic {HIDDEN}"),
         ("the basic idea", "the basic idea"),
+        ("in the token: 7 of 8", f"in the token: {HIDDEN} of 8"),
+        ('so {"db_password": "a b", "n": 1}', f'so {{"db_password": {HIDDEN}, "n": 1}}'),
+        ("password=x y", f"password={HIDDEN} y"),
+        ("X-Api-Key: x", f"X-Api-Key: {HIDDEN}"),
+        ("Cookie: a=x; b=y\nz", f"Cookie: {HIDDEN}\nz"),
+        ("Authorization: token abc, or", f"Authorization: {HIDDEN}, or"),
+        *((f"<{key}>", f"<{HIDDEN}>") for key in KEYS),
+        ("-----BEGIN RSA PRIVATE KEY-----\nMIIC\n-----END RSA PRIVATE KEY-----.", f"{HIDDEN}."),
+        ("-----BEGIN PRIVATE KEY-----\nMIIC", HIDDEN),
+        (
+            "ask-me-anything-about-it and risk-free-investments",
+            "ask-me-anything-about-it and risk-free-investments",
+        ),
         ("mail me@example.com", "mail me@example.com"),
     ],
 )

@@ -16,9 +16,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from mcp_sync import BearerToken, Client, InMemory, InputRequired, UsageError
-from mcp_sync.errors import CallTimeout, HTTPStatusError, InvalidParams, MCPError
+from mcp_sync.errors import CallTimeout, HTTPStatusError, InternalError, InvalidParams, MCPError
 from mcp_sync.otel import OpenTelemetry
-from mcp_sync.testing import FakeServer, HTTPReply, ToolContext
+from mcp_sync.testing import FakeServer, HTTPReply, RpcError, ToolContext
 from mcp_sync.tracing import Peer
 
 from .scripted import DuplexTarget
@@ -323,6 +323,44 @@ def test_arguments_and_results_are_shown_only_where_somebody_asks_for_it():
         assert "baggage" not in server.received("tools/call")[0]["params"]["_meta"]
         telemetry.provider.shutdown()
         telemetry.meters.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("uri", "shown", "with_content"),
+    [
+        ("db://user:CANARY@h/x?token=CANARY&a=1#f", "db://h/x", "db://***@h/x?token=***&a=1#f"),
+        ("memo:1?x=CANARY", "memo:1", "memo:1?x=CANARY"),
+        ("file:///a/ghp_0123456789abcdefghij", "file:///a/***", "file:///a/***"),
+    ],
+)
+def test_spans_show_no_credentials_of_uris(uri, shown, with_content):
+    for content, expected in ((False, shown), (True, with_content)):
+        telemetry = Telemetry(content=content)
+        client = Client(InMemory(make_server()), tracing=telemetry.observer)
+        with client, pytest.raises(InvalidParams):
+            client.read_resource(uri)
+        assert telemetry.spans[0].attributes["mcp.resource.uri"] == expected
+        telemetry.provider.shutdown()
+        telemetry.meters.shutdown()
+
+
+def test_spans_mask_what_is_named_like_a_secret():
+    telemetry = Telemetry(content=True)
+    server = FakeServer(tools={"echo": lambda passphrase: '{"db_pwd": "CANARY"}'})
+
+    def fail(message):
+        raise RpcError(-32603, "no: Authorization: Bearer CANARY-0123, password=CANARY")
+
+    server.on("prompts/get", fail)
+    with Client(InMemory(server), tracing=telemetry.observer) as client:
+        client.call_tool("echo", {"passphrase": "CANARY"})
+        with pytest.raises(InternalError):
+            client.get_prompt("x")
+    assert "Authorization: ***" in telemetry.spans[1].status.description
+    told = [str(dict(span.attributes)) + str(span.status.description) for span in telemetry.spans]
+    assert "CANARY" not in "".join(told)
+    telemetry.provider.shutdown()
+    telemetry.meters.shutdown()
 
 
 def test_without_the_package_the_extra_is_named():
