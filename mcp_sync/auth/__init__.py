@@ -30,8 +30,8 @@ How it is made, from above to below:
 - ``_fetching``, ``_addresses``, ``_errand``: how authorization servers are asked, where they may be, how
   long it takes;
 - ``_discovery``, ``_registration``, ``_code_flow``, ``_granted``, ``_token_request``: the conversations,
-  which are generators without I/O; ``_steps``, ``_challenge``, ``_rules``, ``_answers``, ``_striking``,
-  ``_pkce``: what they rest on;
+  which are generators without I/O; ``_steps``, ``_challenge``, ``_rules``, ``_answers``, ``_pkce``: what
+  they rest on;
 - ``_signing``, ``_dpop``: signatures; the libraries for them load with the first one;
 - ``_vault``, ``_records``, ``_reading``: what is kept, and how it is read; ``_news``: that it has
   changed; ``_store``, ``_file_store``, ``_sqlite_store``, ``_keyring_store``: where; ``_store_edge``: what

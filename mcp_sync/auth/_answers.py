@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Optional
 
 from ._steps import Answer
-from ._striking import struck
+from .._protocol.striking import struck
 
 # Statuses after which the same request may have another outcome later.
 _PASSING = (408, 425, 429)
