@@ -115,6 +115,8 @@ class App(click.Group):
             at = words.index("--")
             words, command = words[:at], words[at + 1 :]
         as_json = "--json" in words
+        if COMPLETE_VARIABLE in os.environ:
+            from . import _bash as _bash
         main = super().main
         stdout = sys.stdout
 

@@ -21,6 +21,7 @@ def completion(shell: str) -> None:
     """
     from click.shell_completion import get_completion_class
 
+    from . import _bash as _bash
     from ._app import COMPLETE_VARIABLE, app
 
     found = get_completion_class(shell)

@@ -283,3 +283,21 @@ def test_a_server_that_cannot_ask_is_hinted_at(server: FakeServer, url: str) -> 
     assert ran.code == 5
     assert ran.err.endswith(HINT)
     assert "unavailable" in invoke("call", "--json", url, "add", "a:=1").error["message"]
+
+
+def test_pages_to_visit_first_are_shown_and_bad_ones_warned_of(server: FakeServer, url: str) -> None:
+    pages = [
+        {"mode": "url", "url": page, "message": "Sign in", "elicitationId": "1"}
+        for page in ("https://example.com/login", "https://example.com/\x1b[31m")
+    ]
+
+    def refuse(message: Any) -> Any:
+        raise RpcError(-32042, "visit first", {"elicitations": pages})
+
+    server.on("tools/call", refuse)
+    ran = invoke("call", url, "add", "a:=1", "--mode", "2025-11-25")
+
+    assert ran.code == 5
+    assert "Sign in\n  https://example.com/login\n  It belongs to example.com." in ran.err
+    assert "do not visit https://example.com/\\x1b[31m: " in ran.err
+    assert "visit first" in invoke("call", "--json", url, "add", "a:=1", "--mode", "legacy").error["message"]

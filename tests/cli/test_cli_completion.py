@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -101,6 +103,43 @@ def test_nothing_is_started_and_nothing_said_where_nobody_answers(
     assert completed("call", "nobody", "") == []
     assert not mark.exists()
     assert capfd.readouterr() == ("", "")
+
+
+def in_bash(folder: Path, line: str, words: list[str]) -> list[str]:
+    """Return what bash offers at the end of a line that it has taken apart into words."""
+    program = folder / "mcp-sync"
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m mcp_sync.cli "$@"\n')
+    program.chmod(0o755)
+    script = (
+        'eval "$(mcp-sync completion bash)"; compopt() { :; }\n'
+        f"COMP_LINE={shlex.quote(line)} COMP_POINT={len(line)} COMP_CWORD={len(words) - 1}\n"
+        f"COMP_WORDS=({shlex.join(words)})\n"
+        f"_mcp_sync_completion mcp-sync\n"
+        'printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    path = f"{folder}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", script], env=child_environment(PATH=path), capture_output=True, text=True, timeout=60
+    )
+    assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_bash_completes_behind_a_url_and_within_one(url: str, tmp_path: Path) -> None:
+    scheme, rest = url.split(":", 1)
+    host, port = rest.split(":", 1)
+    taken_apart = [scheme, ":", host, ":", port]
+
+    assert in_bash(tmp_path, "mcp-sync pi", ["mcp-sync", "pi"]) == ["ping"]
+    line = f"mcp-sync call {url} co"
+    assert in_bash(tmp_path, line, ["mcp-sync", "call", *taken_apart, "co"]) == ["countdown"]
+    line = f"mcp-sync read {url} demo://re"
+    words = ["mcp-sync", "read", *taken_apart, "demo", ":", "//re"]
+    assert in_bash(tmp_path, line, words) == ["//readme"]
+    line = f"mcp-sync read {url} demo:"
+    words = ["mcp-sync", "read", *taken_apart, "demo", ":"]
+    assert in_bash(tmp_path, line, words) == ["//readme"]
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
