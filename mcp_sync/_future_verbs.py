@@ -28,8 +28,10 @@ class FutureVerbs(Calls):
         """Make a call on a thread of the client, and return a `concurrent.futures.Future` at once.
 
         Its ``cancel(reason=None)`` ends the call even while it runs. Up to ``Limits.submit_threads`` calls
-        run at a time, more of them wait; ``timeout=`` counts from the moment when the call begins. Context
-        variables are those of the caller. `close` fails those that have not ended with `ClientClosed`, and in
+        run at a time, more of them wait. ``timeout=``, or that of the client, counts from now: a call that no
+        thread is free for in time fails with `CallTimeout`, unsent. What a callback submits on one of these
+        threads goes first, on a thread beyond the bound (up to ten times as many), so that it may wait for
+        it. Context variables are those of the caller. `close` fails those that have not ended with `ClientClosed`, and in
         a forked child those of the parent fail with `Forked`.
 
         Args:

@@ -8,9 +8,11 @@
 from __future__ import annotations
 
 import contextvars
+import math
 import os
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Iterator
 from concurrent import futures
@@ -20,13 +22,16 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar, cast
 
 from ._concurrency.cancel import CancelToken
 from ._concurrency.deadline import Deadline
+from ._concurrency.expiry import Expiry
 from ._concurrency.workers import Workers
-from .errors import ClientClosed, ConnectFailed, Forked, UsageError
+from .errors import CallTimeout, ClientClosed, ConnectFailed, Forked, UsageError
 
 if TYPE_CHECKING:
     from ._future_verbs import FutureVerbs
 
 T = TypeVar("T")
+# What a call waits for a thread is taken off its time from here on, in seconds.
+_NOTICEABLE = 0.01
 # How the standard library names the states of a future; it offers no way to cancel one that runs.
 _PENDING, _RUNNING, _CANCELLED = "PENDING", "RUNNING", "CANCELLED"
 
@@ -41,6 +46,9 @@ class CallFuture(futures.Future[T]):
     def __init__(self, token: CancelToken) -> None:
         super().__init__()
         self._token = token
+        self._submitted = time.monotonic()
+        # The bound on the whole call, in seconds, if there is one.
+        self._timeout: Optional[float] = None
 
     def cancel(self, reason: Optional[str] = None) -> bool:
         """Cancel the call at once, whether it waits or runs; the server is told.
@@ -113,40 +121,64 @@ class Jobs:
 
     def __init__(self, name: str, threads: int) -> None:
         self._workers = Workers(name, "submit", threads, sys.maxsize)
+        self._clock = Expiry(name, _expire)
         self.threads: list[threading.Thread] = []
         self._closed = False
         # Those that wait or run, and those that are about to end. Single operations only: no lock.
         self._open: set[CallFuture[Any]] = set()
         self._ending: set[CallFuture[Any]] = set()
 
-    def add(self, call: Callable[[], T], token: CancelToken) -> CallFuture[T]:
+    def add(
+        self, call: Callable[..., T], token: CancelToken, timeout: Optional[float] = None
+    ) -> CallFuture[T]:
         """Run a call as soon as there is a thread for it, in a copy of the caller's context.
+
+        One that comes from one of these threads has not to wait for another thread, which might wait for it.
+
+        Args:
+            call: The call. It is given ``timeout``, where it has waited for a thread: what is left of that.
+            token: What cancels it.
+            timeout: The bound on the whole call, in seconds, ``None`` for none.
 
         Raises:
             ClientClosed: It is too late.
             ConnectFailed: No thread could be started.
         """
         future: CallFuture[T] = CallFuture(token)
+        future._timeout = timeout
         self._open.add(future)
         future.add_done_callback(self._open.discard)
-        if not self._workers.submit(self._run, [(future, contextvars.copy_context(), call)]):
+        entry = [(future, contextvars.copy_context(), call)]
+        if not self._workers.submit(self._run, entry, ahead=self._workers.is_worker()):
             self._open.discard(future)
             if not self._closed:
                 raise ConnectFailed("no thread could be started for the call")
         if self._closed:
             # In this order, as `stop` does the reverse: so one of the two sees the other.
             raise ClientClosed("the client is closed")
+        if timeout is not None and self._workers.is_full:
+            self._clock.add(future, timeout)
+            if future.running() or future.done():  # In this order, as `_run` does the reverse.
+                self._clock.discard(future)
         return future
 
-    def _run(self, entry: list[tuple[CallFuture[Any], contextvars.Context, Callable[[], Any]]]) -> None:
+    def _run(self, entry: list[tuple[CallFuture[Any], contextvars.Context, Callable[..., Any]]]) -> None:
         future, context, call = entry.pop()
-        if not future._begin():
+        is_wanted = future._begin()
+        self._clock.discard(future)
+        if not is_wanted:
             return
         result, fault = None, None
+        waited = time.monotonic() - future._submitted
+        if future._timeout is not None and waited > _NOTICEABLE:
+            call = partial(call, timeout=max(future._timeout - waited, 0.0))
         try:
             result = context.run(_outcome, call, future._token)
         except BaseException as error:  # Whatever it is, it is raised where somebody asks for the result.
             fault = _without_references(error)
+            if isinstance(fault, CallTimeout) and future._timeout is not None and waited > _NOTICEABLE:
+                fault.args = (f"{fault}, after {waited:.1f} s in which it waited for a thread",)
+                fault.timeout = future._timeout
         # Before anybody learns of the end: then nothing keeps the client alive any more. Perhaps nothing does
         # by now, and then its own end must not be what becomes of this call.
         self._ending.add(future)
@@ -160,17 +192,29 @@ class Jobs:
     def stop(self) -> None:
         """Fail all calls. See `Companion.stop`."""
         self._closed = True
-        self.threads = self._workers.alive
+        self.threads = self._workers.alive + self._clock.threads
         self._workers.close(Deadline(0.0))
+        self._clock.clear()
         for future in list(self._open):
             future._end(None, ClientClosed("the client was closed"))
 
     def after_fork_in_child(self) -> None:
         """Fail the calls of the parent."""
         self._workers.after_fork_in_child()
+        self._clock.after_fork_in_child()
         left, self._open, self._ending = self._open | self._ending, set(), set()
         for future in left:
             future._after_fork_in_child()
+
+
+def _expire(future: CallFuture[Any]) -> None:
+    """Fail a call that no thread was free for in time."""
+    text = f"no thread was free for the call within {future._timeout:g} s (Limits.submit_threads)"
+    with future._condition:
+        if future._state != _PENDING:
+            return
+        error = CallTimeout(text, timeout=future._timeout, request_sent=False)
+    future._end(None, error)
 
 
 def _outcome(call: Callable[[], Any], token: CancelToken) -> Any:
@@ -204,18 +248,23 @@ def submit(
     if getattr(method, "__self__", None) is not client:
         raise UsageError("submit takes a method of this client, such as client.call_tool, and its arguments")
     token = CancelToken()
-    if _takes_cancel(method):
+    if _takes(method, "cancel"):
         given = kwargs.get("cancel")
         if isinstance(given, CancelToken):
             token.follow(given)
         if given is None or isinstance(given, CancelToken):
             kwargs = {**kwargs, "cancel": token}
-    return jobs_of(client).add(partial(method, *args, **kwargs), token)
+    timeout = kwargs.get("timeout", client._timeout) if _takes(method, "timeout") else None
+    has_bound = (
+        isinstance(timeout, (int, float)) and not isinstance(timeout, bool) and 0 <= timeout < math.inf
+    )
+    bound = cast("float", timeout) if has_bound else None
+    return jobs_of(client).add(partial(method, *args, **kwargs), token, bound)
 
 
-def _takes_cancel(method: Any) -> bool:
+def _takes(method: Any, name: str) -> bool:
     code = getattr(getattr(method, "__func__", None), "__code__", None)
-    return code is not None and "cancel" in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return code is not None and name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
 def jobs_of(client: FutureVerbs) -> Jobs:

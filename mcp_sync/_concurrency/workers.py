@@ -20,6 +20,9 @@ _IDLE = 1.0
 # How often a caller that waits for room looks whether there is some, in seconds.
 _LOOK = 0.005
 
+# By how much jobs that go ahead may exceed the number of threads.
+_BEYOND = 10
+
 Job = tuple[Callable[..., Any], tuple[Any, ...], bool]
 
 
@@ -68,6 +71,7 @@ class Workers:
         wait: Optional[PendingCall] = None,
         droppable: bool = False,
         urgent: bool = False,
+        ahead: bool = False,
     ) -> bool:
         """Queue ``job(*args)``.
 
@@ -79,6 +83,8 @@ class Workers:
             droppable: When the queue is full, the droppable job that waits longest makes room, with one
                 warning; also marks this job as one of them.
             urgent: Exceed the limit, up to ten times.
+            ahead: Run it before all others, and start a thread beyond the bound for it if none is idle, up to
+                ten times as many: whoever queues it may have one of the threads wait for it.
 
         Returns:
             Whether the job was queued. ``False`` when full or closed, or when no thread can be started.
@@ -90,11 +96,15 @@ class Workers:
                 return False
             if self._closed:
                 return False
-            self._jobs.append((job, args, droppable))
+            if ahead:
+                self._jobs.appendleft((job, args, droppable))
+            else:
+                self._jobs.append((job, args, droppable))
+            bound = self._max_threads * (_BEYOND if ahead else 1)
             if self._idle:
                 self._work.notify()
             # A thread that was woken counts as idle until it runs, so one idle thread serves one job.
-            if self._idle < len(self._jobs) and len(self._threads) < self._max_threads:
+            if self._idle < len(self._jobs) and len(self._threads) < bound:
                 return self._start_thread()
         return True
 
@@ -159,6 +169,12 @@ class Workers:
         """The threads that there are now."""
         with self._lock:
             return list(self._threads)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether jobs wait until others have ended."""
+        with self._lock:
+            return len(self._jobs) > self._idle and len(self._threads) >= self._max_threads
 
     def is_worker(self) -> bool:
         """Whether the calling thread is one of these."""

@@ -13,10 +13,10 @@ need). `listening` has servers of all revisions tell, at the price of a thread a
 The way of a call that becomes a task: `Engine._go_on` gets a result of the kind ``task``, makes an
 `InterimCall` (the call as it goes on: its time, token and callbacks) and hands it to `Tasks.finish`, that to
 `finish_call` (``_calling``), which makes a `Following` (``_following``): `Following.to_end` looks, has
-answered what is asked and pauses, until the task has ended; `Following.outcome` gives the result. A `TaskHandle` does
-the same for ``result()``, and `as_completed` (``_many``) in turns for many. What has been learnt of a task is
-in one place, its `Known`: the handle owns it, and those who follow the task share it. For how long a server
-may be away is decided in ``_protocol.recovery`` (`outage_delay`).
+answered what is asked and pauses, until the task has ended; `Following.outcome` gives the result. A
+`TaskHandle` does the same for ``result()``, and `as_completed` (``_many``) in turns for many. What has been
+learnt of a task is in one place, its `Known`: the handle owns it, and those who follow the task share it. For
+how long a server may be away is decided in ``_protocol.recovery`` (`outage_delay`).
 
 Names load when they are used: each client offers tasks, and few calls become one.
 """

@@ -14,12 +14,20 @@ import weakref
 import pytest
 from concurrency.striking import strike_at
 
-from mcp_sync import CancelToken, Client, InMemory, Limits
-from mcp_sync.errors import CallCancelled, ClientClosed, Forked, RemoteError, ToolFailed, UsageError
+from mcp_sync import CancelToken, Client, InMemory, Limits, types
+from mcp_sync.errors import (
+    CallCancelled,
+    CallTimeout,
+    ClientClosed,
+    Forked,
+    RemoteError,
+    ToolFailed,
+    UsageError,
+)
 from mcp_sync.testing import FakeServer
 
 from .background import Background, collected, wait_until
-from .scripted import DuplexTarget, PostTarget, text
+from .scripted import DuplexTarget, PostTarget, modern, text
 
 PATIENCE = 10
 
@@ -301,3 +309,89 @@ def test_a_cancel_that_a_signal_handler_interrupts_can_be_repeated():
                 break
             number += 1
     assert number > 5
+
+
+# --- more calls than threads ---------------------------------------------------------------------------
+
+
+def test_a_call_that_no_thread_is_free_for_in_time_ends_unsent():
+    target = DuplexTarget()
+    with Client(target, limits=Limits(submit_threads=1)) as client:
+        first = client.submit(client.call_tool, "x")
+        request = target.now.expect("tools/call")
+        late = client.submit(client.call_tool, "late", timeout=0.05)
+        other = client.submit(client.call_tool, "other", timeout=PATIENCE)
+        error = late.exception(PATIENCE)
+        assert isinstance(error, CallTimeout)
+        assert (error.timeout, error.request_sent) == (0.05, False)
+        assert "submit_threads" in str(error)
+        target.now.answer(request, text("done"))
+        assert first.result(PATIENCE).text == "done"
+        target.now.answer(target.now.expect("tools/call", count=2)[1], text("done"))
+        assert other.result(PATIENCE).text == "done"
+        wait_until(lambda: not [each for each in threading.enumerate() if "submit-clock" in each.name])
+    assert [each["params"]["name"] for each in target.now.received("tools/call")] == ["x", "other"]
+
+
+def test_the_time_of_the_client_counts_while_a_call_waits_too():
+    target = DuplexTarget()
+    with Client(target, timeout=0.1, limits=Limits(submit_threads=1)) as client:
+        first = client.submit(client.call_tool, "x", timeout=None)
+        request = target.now.expect("tools/call")
+        error = client.submit(client.call_tool, "x").exception(PATIENCE)
+        assert isinstance(error, CallTimeout)
+        assert error.request_sent is False
+        target.now.answer(request, text("done"))
+        first.result(PATIENCE)
+
+
+def test_what_a_call_has_waited_is_taken_off_its_time():
+    target = DuplexTarget()
+    with Client(target, limits=Limits(submit_threads=1)) as client:
+        first = client.submit(client.call_tool, "x")
+        request = target.now.expect("tools/call")
+        second = client.submit(client.call_tool, "x", timeout=600)
+        second._submitted -= 599.9
+        target.now.answer(request, text("done"))
+        first.result(PATIENCE)
+        error = second.exception(PATIENCE)
+        assert isinstance(error, CallTimeout)
+        assert (error.timeout, error.request_sent) == (600, True)
+        assert "waited for a thread" in str(error)
+
+
+@pytest.mark.parametrize("queued", [0, 3])
+def test_a_callback_may_wait_for_a_call_that_it_submits_while_all_threads_are_busy(queued):
+    def answer(context, params):
+        return types.ElicitResult(
+            action="accept", content={"said": client.submit(client.call_tool, "inner").result(PATIENCE).text}
+        )
+
+    def call(request):
+        params = request["params"]
+        if params["name"] == "ask" and "inputResponses" not in params:
+            gate.wait(PATIENCE)
+            question = {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}}
+            return {"resultType": "input_required", "inputRequests": {"k": question}, "requestState": "s"}
+        return text(params["name"])
+
+    gate = threading.Barrier(2)
+    client = Client(
+        PostTarget(modern(tools_call=call)), elicitation_callback=answer, limits=Limits(submit_threads=2)
+    )
+    with client:
+        calls = [client.submit(client.call_tool, "ask") for _ in range(2 + 2 * queued)]
+        assert [each.result(PATIENCE).text for each in calls] == ["ask"] * len(calls)
+
+
+def test_what_is_done_at_the_end_of_a_call_may_wait_for_another_one():
+    with Client(adder(), limits=Limits(submit_threads=1)) as client:
+        seen, over = [], threading.Event()
+
+        def go_on(call):
+            seen.append(client.submit(client.call_tool, "add", {"a": 1, "b": 1}).result(PATIENCE).text)
+            over.set()
+
+        client.submit(client.call_tool, "add", {"a": 1, "b": 2}).add_done_callback(go_on)
+        assert over.wait(PATIENCE)
+        assert seen == ["2"]
