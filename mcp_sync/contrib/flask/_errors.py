@@ -26,9 +26,9 @@ from ...errors import (
     UrlElicitationRequired,
 )
 from . import signals
-from ._pages import here, page, remember_next, wants_json
+from ._pages import here, http_error, page, remember_next, wants_json
 from ._pending import keep
-from ._state import state_of
+from ._state import LoginRequired, state_of
 
 _BUSY = (429, 503)
 _AGAIN = "Try again in a moment."
@@ -76,9 +76,14 @@ def ask(waiting: InputRequired) -> Any:
     state, alias = state_of(), getattr(waiting, "_mcp_server", "")
     if not alias:
         raise waiting
-    owner = state.principal()
     back = here() if request.method == "GET" else ""
-    pending = keep(state, waiting, alias, owner, back)
+    try:
+        owner = state.principal()
+        pending = keep(state, waiting, alias, owner, back)
+    except LoginRequired as error:
+        return http_error(error)
+    except AuthError:
+        return busy("The question cannot be kept at present", 5.0)
     signals.send(signals.input_required, server=alias, principal=owner, id=pending.id)
     url = url_for("mcp_sync.answer", id=pending.id)
     if request.headers.get("HX-Request"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,9 +16,13 @@ from mcp_sync.testing import FakeServer, ToolContext
 from .site import close, csrf_of, greet, make_app
 
 
+def other() -> str:
+    return "other"
+
+
 @pytest.fixture
 def fake() -> FakeServer:
-    return FakeServer(tools=[greet])
+    return FakeServer(tools=[greet, other])
 
 
 @pytest.fixture
@@ -26,7 +31,7 @@ def apps(fake: FakeServer, tmp_path: Any) -> Iterator[tuple[Any, Any]]:
     with fake.serve_http() as endpoint:
         made = tuple(
             make_app(
-                MCP_SERVERS={"greeter": {"url": endpoint.url}},
+                MCP_SERVERS={"greeter": {"url": endpoint.url}, "second": {"url": endpoint.url}},
                 MCP_TOKEN_STORE=SQLiteStore(tmp_path / "store.sqlite"),
             )
             for _ in range(2)
@@ -75,6 +80,9 @@ def test_another_call_or_another_user_does_not_get_the_answer(apps: Any, fake: F
     assert bob.post(form, data={"mcp_csrf": csrf_of(bob), "q0-name": "Bob"}).status_code == 404
     good = ada.post(form, data={"mcp_csrf": csrf_of(ada), "q0-name": "Ada"})
     assert bob.get(good.location).status_code == 303  # Bob is asked himself.
+    assert ada.get(good.location.replace("/greeter/", "/second/")).status_code == 303
+    assert ada.get(good.location.replace("/greet?", "/other?")).json == {"text": "other"}
+    assert ada.get(good.location).json == {"text": "Hello, Ada!"}
 
 
 def test_a_call_of_a_post_shows_its_result_on_a_page(apps: Any) -> None:
@@ -92,6 +100,13 @@ def test_a_form_without_the_token_of_the_session_does_nothing(apps: Any, fake: F
     calls = fake.count("tools/call")
     assert browser.post(form, data={"q0-name": "Ada"}).status_code == 400
     assert fake.count("tools/call") == calls
+
+
+def test_a_question_to_nobody_is_401_and_without_the_store_503(apps: Any, tmp_path: Path) -> None:
+    assert apps[0].test_client().get("/use/greeter/greet").status_code == 401
+    browser = logged_in(apps[1])
+    apps[1].config["MCP_TOKEN_STORE"] = SQLiteStore(tmp_path)  # A folder is no database.
+    assert browser.get("/use/greeter/greet").status_code == 503
 
 
 def test_programs_are_told_where_the_form_is(apps: Any) -> None:
