@@ -7,14 +7,20 @@ import binascii
 import html
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
-from urllib.parse import quote, quote_plus, unquote, unquote_plus
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+from urllib.parse import parse_qsl, quote, quote_plus, unquote, unquote_plus, urlsplit
+
+from .._masking import is_secret_name
 
 _MARK = "(secret)"
 # A shorter text is no secret, and stands in other words by chance.
 _SHORTEST = 4
 # So much of the start of a secret counts as all of it: some servers cut off what they repeat.
 _TELLING = 12
+_SHORTEST_VALUE = 8  # of a header that is only named like a secret, and of a cookie
+# A session is no secret of the user's: servers name it, and lead to it, on purpose.
+_SESSION = "mcp-session-id"
 _MOST_WORDS = 16_384  # characters of a server's words that are looked at
 _LAYERS = 3  # of encodings, one in the other
 _HEX = re.compile(r"%[0-9A-F]{2}")
@@ -39,6 +45,67 @@ def struck(text: str, secrets: Iterable[str]) -> str:
     parts = re.split(r"(\s+)", text)
     text = "".join(_MARK if _tells(part, known) else part for part in parts)
     return _MARK if _tells(text, known) else text
+
+
+def secrets_of(headers: Mapping[str, Any], url: str) -> list[str]:
+    """Return what is secret of a request: credentials in its headers, and in the query of its URL."""
+    found: list[str] = []
+    named: list[str] = []
+    for name, value in headers.items():
+        text = value.decode("latin-1") if isinstance(value, bytes) else str(value)
+        lower = name.lower()
+        if lower.endswith("authorization"):
+            found += _credentials(text)
+        elif lower == "cookie":
+            named += [part.partition("=")[2].strip() for part in text.split(";")]
+        elif lower != _SESSION and is_secret_name(lower):
+            named.append(text.strip())
+    named += [value for name, value in parse_qsl(urlsplit(url).query) if is_secret_name(name)]
+    return found + [value for value in named if len(value) >= _SHORTEST_VALUE]
+
+
+def _credentials(value: str) -> list[str]:
+    scheme, _, rest = value.strip().partition(" ")
+    credentials = rest.strip() or scheme
+    if scheme.lower() != "basic":
+        return [credentials]
+    user, _, password = _decoded(credentials).partition(":")
+    return [credentials, f"{user}:{password}", password]
+
+
+def cleaned(message: Any, secrets: Callable[[], Iterable[str]]) -> Any:
+    """Return a message; one that says what went wrong without secrets, which servers like to repeat then.
+
+    Args:
+        message: The message, or several.
+        secrets: Returns them.
+    """
+    if isinstance(message, list):
+        return [cleaned(each, secrets) for each in message]
+    return without(message, secrets()) if isinstance(message, dict) and _is_failure(message) else message
+
+
+def _is_failure(message: Mapping[str, Any]) -> bool:
+    result = message.get("result")
+    if result is None or "error" in message:
+        return "method" not in message
+    return isinstance(result, dict) and result.get("isError") is True
+
+
+def without(value: Any, secrets: Iterable[str]) -> Any:
+    """Return a copy of a JSON value without secrets, in whatever common spelling they stand in it."""
+    known = {each for secret in secrets if len(secret) >= _SHORTEST for each in _spellings(secret)}
+    return _without_any(value, sorted(known, key=len, reverse=True))
+
+
+def _without_any(value: Any, spellings: list[str]) -> Any:
+    if isinstance(value, str):
+        for spelling in spellings:
+            value = value.replace(spelling, _MARK)
+        return value
+    if isinstance(value, Mapping):
+        return {_without_any(key, spellings): _without_any(item, spellings) for key, item in value.items()}
+    return [_without_any(item, spellings) for item in value] if isinstance(value, list) else value
 
 
 def _spellings(secret: str) -> Iterator[str]:

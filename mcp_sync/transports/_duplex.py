@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
+from collections.abc import Sequence
 from typing import Optional, Protocol, Union
 
 from .._concurrency.deadline import Deadline
@@ -12,6 +13,7 @@ from .._concurrency.locks import take
 from .._concurrency.notes import note
 from .._concurrency.pending import PendingCall
 from .._protocol.codec import decode
+from .._protocol.striking import cleaned
 from ..errors import CallTimeout, InvalidMessage, MCPError
 from ._base import Inbound
 
@@ -36,12 +38,14 @@ class Intake:
 
     Attributes:
         error: Why the channel is lost, ``None`` while it is not.
+        secrets: What no error of the peer may repeat.
     """
 
     def __init__(self, inbound: Inbound, peer: str, logger: logging.Logger) -> None:
         self._inbound = inbound
         self._peer = peer
         self._logger = logger
+        self.secrets: Sequence[str] = ()
         self._skipped: deque[str] = deque(maxlen=_SKIPPED_KEPT)
         self._has_warned = False
         self.error: Optional[MCPError] = None
@@ -62,7 +66,7 @@ class Intake:
         except InvalidMessage as error:
             self.skip(message, error)
         else:
-            self._inbound.receive(value)
+            self._inbound.receive(cleaned(value, lambda: self.secrets) if self.secrets else value)
 
     def skip(self, message: bytes, error: InvalidMessage) -> None:
         """Note and report a message that is none."""

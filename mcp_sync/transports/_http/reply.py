@@ -9,6 +9,7 @@ from typing import Any, Callable, NamedTuple, Optional, Protocol, Union
 import requests
 
 from ..._concurrency.deadline import Deadline
+from ..._protocol.striking import secrets_of
 from ...errors import InvalidMessage, MessageTooLarge
 from .._pieces import compacted
 from .adapter.response import Answer
@@ -31,6 +32,9 @@ class Reply(Protocol):
 
     def is_authorized(self) -> bool:
         """Whether the request carried credentials."""
+
+    def secrets(self) -> list[str]:
+        """Return what was secret of the request, which no error may repeat."""
 
     def read1(self) -> bytes:
         """Return what is at hand, or wait for some of it; ``b""`` at the end."""
@@ -95,6 +99,10 @@ class DirectReply:
     def is_authorized(self) -> bool:
         """Whether the request carried credentials."""
         return is_authorized(self._answer)
+
+    def secrets(self) -> list[str]:
+        """Return what was secret of the request."""
+        return secrets_in(self._answer.request)
 
     def read1(self) -> bytes:
         """Return what is at hand, or wait for some of it; ``b""`` at the end."""
@@ -212,6 +220,11 @@ class Inflater:
 def is_authorized(response: requests.Response) -> bool:
     """Whether the request of a response carried credentials."""
     return "authorization" in (getattr(response.request, "headers", None) or {})
+
+
+def secrets_in(request: Any) -> list[str]:
+    """Return what was secret of a request."""
+    return secrets_of(getattr(request, "headers", None) or {}, getattr(request, "url", None) or "")
 
 
 def joined(chunks: Iterator[bytes], limit: int) -> bytes:

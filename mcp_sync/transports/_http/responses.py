@@ -9,6 +9,7 @@ from typing import Any, NoReturn, Optional, Union
 from ..._concurrency.pending import PendingCall
 from ..._protocol import codec
 from ..._protocol.recovery import means_lost_session
+from ..._protocol.striking import cleaned, without
 from ..._protocol.urls import public_url
 from ...errors import InvalidMessage, MCPError, SessionExpired, remote_error
 from .._base import Inbound
@@ -59,7 +60,7 @@ class ResponseReader:
         except InvalidMessage as error:
             why = str(error).replace("what arrived is", "which is", 1)
             raise self._invalid(reply, call, data, why) from error
-        self._inbound.receive(message, call)
+        self._inbound.receive(cleaned(message, reply.secrets), call)
         if not call.settled:
             raise self._invalid(reply, call, data, "which does not answer the request")
         return None
@@ -82,7 +83,7 @@ class ResponseReader:
         try:
             for data in events:
                 if data:
-                    odd, answer = self._deliver(data, call, bool(junk))
+                    odd, answer = self._deliver(data, call, bool(junk), reply)
                     junk = junk or odd
                     stray = answer or stray
                     messages += not odd
@@ -105,21 +106,24 @@ class ResponseReader:
             reply.release()
         else:
             reply.close()
-        return Ended(events.last_id, events.retry, messages, fault, junk or events.junk, stray)
+        junk = junk or _struck(events.junk, reply)
+        return Ended(events.last_id, events.retry, messages, fault, junk, stray)
 
     def _deliver(
-        self, data: Union[str, bytes], call: Optional[PendingCall], has_warned: bool
+        self, data: Union[str, bytes], call: Optional[PendingCall], has_warned: bool, reply: Reply
     ) -> tuple[bytes, str]:
         """Pass a message on; return the start of what is none, and the id of an answer, as it is shown."""
         try:
             message = codec.decode(data)
         except InvalidMessage as error:
             level = logging.DEBUG if has_warned else logging.WARNING
-            logger.log(level, "An event is no message: %r", data[:200])
+            start = _struck(_start(data), reply)
+            logger.log(level, "An event is no message: %r", start.decode("utf-8", "replace")[:200])
+            error.excerpt = without(error.excerpt, reply.secrets())
             self._inbound.report(error)
             limit = next((each for each in (codec.TOO_DEEP, codec.TOO_LONG) if each in str(error)), "")
-            return (f"({limit}) " if limit else "").encode() + _start(data), ""
-        self._inbound.receive(message, call)
+            return (f"({limit}) " if limit else "").encode() + start, ""
+        self._inbound.receive(cleaned(message, reply.secrets), call)
         return b"", codec.shown_id(message) if codec.classify(message) is codec.RESPONSE else ""
 
     def refuse(
@@ -187,10 +191,10 @@ class ResponseReader:
         except FOREIGN:
             if exchange.aborted or exchange.deadline.expired:
                 raise
-        return bytes(data[:size])
+        return _struck(bytes(data[:size]), reply)
 
     def _invalid(self, reply: Reply, call: PendingCall, data: bytes, why: str = "") -> InvalidMessage:
-        excerpt = _text(data)
+        excerpt = _text(_struck(data[: 4 * EXCERPT_LENGTH], reply))
         kind = reply.headers.get("content-type") or "no content type"
         text = f"{call.method}: {public_url(reply.url)} answered {reply.status} with {kind}"
         text += f", {why}" if why else ""
@@ -205,7 +209,9 @@ def _expired(reply: Reply, doing: str) -> MCPError:
 def _failure(reply: Reply, body: bytes, doing: str, in_session: Optional[bool]) -> MCPError:
     """Say what a status means that is no success."""
     hint = _hint(reply, in_session)
-    return status_error(reply.status, reply.headers, reply.url, _text(body), doing, hint=hint)
+    fault = status_error(reply.status, reply.headers, reply.url, _text(body), doing, hint=hint)
+    fault.headers = without(fault.headers, reply.secrets())
+    return fault
 
 
 def _hint(reply: Reply, in_session: Optional[bool]) -> str:
@@ -219,6 +225,12 @@ def _hint(reply: Reply, in_session: Optional[bool]) -> str:
 def _start(data: Union[str, bytes]) -> bytes:
     start = data[:JUNK_LENGTH]
     return start.encode("utf-8", "replace") if isinstance(start, str) else start
+
+
+def _struck(data: bytes, reply: Reply) -> bytes:
+    """Return the start of a body without what was secret of its request."""
+    # In this coding every byte is a character, and stays what it was.
+    return str(without(data.decode("latin-1"), reply.secrets())).encode("latin-1") if data else data
 
 
 def _text(data: bytes) -> str:

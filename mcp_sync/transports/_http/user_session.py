@@ -11,7 +11,7 @@ import requests
 
 from ..._concurrency.deadline import Deadline
 from .exchange import Exchange
-from .reply import CHUNK, Inflater, is_authorized, joined
+from .reply import CHUNK, Inflater, is_authorized, joined, secrets_in
 
 # How long the end of a body is waited for whose answer has come, so that its connection can be kept.
 _DRAIN_SECONDS = 0.05
@@ -29,6 +29,7 @@ class SessionReply:
         self.headers = response.headers
         self.url = response.url
         self._response: Any = response
+        self._request = response.request
         self._deadline = exchange.deadline
         self._exchange: Optional[Exchange] = exchange
         self._source = getattr(response.raw, "_fp", None)
@@ -48,6 +49,10 @@ class SessionReply:
     def is_authorized(self) -> bool:
         """Whether the request carried credentials."""
         return self._response is not None and is_authorized(self._response)
+
+    def secrets(self) -> list[str]:
+        """Return what was secret of the request."""
+        return secrets_in(self._request)
 
     def read1(self) -> bytes:
         """Return what is at hand, or wait for some of it; ``b""`` at the end."""

@@ -12,6 +12,7 @@ from ..._concurrency.deadline import Deadline
 from ..._concurrency.pending import PendingCall
 from ..._concurrency.threads import join_all
 from ..._protocol import codec
+from ..._protocol.striking import cleaned
 from ..._protocol.urls import public_url
 from ...errors import ConnectFailed, ConnectionLost, InvalidMessage, SessionExpired
 from .._base import Frame, Inbound, Settings, Wire
@@ -95,6 +96,7 @@ class LegacySSEChannel:
         try:
             if not is_event_stream(reply):
                 self._refuse_stream(reply, exchange)
+            self._intake.secrets = reply.secrets()
             stream = ServerStream(reply, url, exchange, self.peer, limit)
             stream.await_endpoint(self._intake)
             stream.start(self._settings.name, self._intake)
@@ -197,7 +199,7 @@ class LegacySSEChannel:
             except InvalidMessage:
                 return
             if isinstance(message, list) or codec.classify(message) is not codec.INVALID:
-                self._inbound.receive(message, call)
+                self._inbound.receive(cleaned(message, reply.secrets), call)
 
     def _refuse(self, reply: Reply, call: PendingCall, exchange: Exchange) -> NoReturn:
         in_session = None if call.method == "initialize" else True

@@ -76,7 +76,9 @@ class WebSocketChannel:
         reader = ResponseReader(inbound, self._settings.limits.message_bytes)
         sock, rest = self._handshake.shake(exchange, reader)
         stream = SocketStream(sock)
-        self._link = self._serve(stream, rest, Intake(inbound, self.peer, logger))
+        intake = Intake(inbound, self.peer, logger)
+        intake.secrets = self._handshake.secrets
+        self._link = self._serve(stream, rest, intake)
         # The reader ends then; whoever collects the garbage waits for nothing.
         self._finalizer = weakref.finalize(self, stream.shut_down)
         self._finalizer.atexit = False

@@ -35,6 +35,9 @@ class Handshake:
     Args:
         target: Where to.
 
+    Attributes:
+        secrets: What was secret of the handshake, once the connection stands.
+
     Raises:
         UsageError: The host cannot be one.
     """
@@ -42,6 +45,7 @@ class Handshake:
     def __init__(self, target: WebSocket) -> None:
         self._sender = DirectSender(target.as_http(), upgrading=True)
         self._peer = public_url(target.url)
+        self.secrets: list[str] = []
 
     def shake(self, exchange: Exchange, reader: ResponseReader) -> tuple[Any, bytes]:
         """Connect and agree on WebSocket.
@@ -82,6 +86,7 @@ class Handshake:
                 reader.reject(reply, exchange, _DOING)
             problem = _problem(reply.headers, key)
             if not problem and isinstance(reply, DirectReply):
+                self.secrets = reply.secrets()
                 return reply.detach()
             problem = problem or "a hook of auth= has taken the connection"
             raise ConnectFailed(f"{_DOING}: {self._peer} cannot be used: {problem}")
