@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -14,8 +15,10 @@ from typing import NamedTuple, Optional
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Where it is set, each of the many programs that the tests start would compile the whole package anew.
+# Where it is set, each of the many programs that the tests start would compile the whole package anew, and
+# each run of the tests all of them.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 HERE = Path(__file__).parent
 # How much hypothesis tries: `--hypothesis-profile=long` tries a hundred times as much as the normal run. That
