@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import mcp_sync.logs
-from mcp_sync import BearerToken, CallTimeout, Client, InMemory, UsageError
+from mcp_sync import BearerToken, CallTimeout, Client, InMemory, UsageError, types
 from mcp_sync._masking import HIDDEN, masked, masked_text
 from mcp_sync.errors import MCPError
 from mcp_sync.options import CacheOptions
@@ -247,6 +247,38 @@ def test_log_messages_of_servers_go_to_a_logger_of_their_client(versions, caplog
     assert [each.levelno for each in caplog.records] == [10, 20, 30, 50]
     assert (record.name, record.getMessage()) == ("mcp_sync.server.weather", "[sky] rain")
     assert (record.mcp_level, record.mcp_logger, record.mcp_data) == ("notice", "sky", "rain")
+
+
+def test_what_comes_too_fast_is_counted_and_left_out(caplog, monkeypatch):
+    clock = [100.0]
+    monkeypatch.setattr(mcp_sync.logs.time, "monotonic", lambda: clock[0])
+    take = mcp_sync.logs.ToLogging("mcp_sync.server.flood")
+
+    def say(data, level="warning", count=1):
+        for _ in range(count):
+            take(types.LoggingMessageNotificationParams(level=level, data=data))
+        said = [record.getMessage() for record in caplog.records]
+        caplog.clear()
+        return said
+
+    beginning = "More comes than is logged; messages are left out from here on"
+    assert say("x", count=3000) == ["x"] * 200 + [beginning]
+    assert say("bad", "error") == ["bad"]
+    clock[0] += 1
+    assert say("y", count=2) == ["2800 messages were left out before this one", "y", "y"]
+    clock[0] += 1
+    assert len(say("x" * 9000, count=3000)) == 14
+    clock[0] += 1
+    assert say("z") == ["2987 messages were left out before this one", "z"]
+
+
+def test_what_a_record_holds_is_bounded_too(caplog):
+    take = mcp_sync.logs.ToLogging("mcp_sync.server.long")
+    for data in ({"n": 1}, {"n": "x" * 100_000}):
+        take(types.LoggingMessageNotificationParams(level="error", data=data))
+    short, long = (record.mcp_data for record in caplog.records)
+    assert short == {"n": 1}
+    assert len(long) < 9000
 
 
 def test_a_server_can_neither_forge_lines_nor_flood_the_log(caplog):
