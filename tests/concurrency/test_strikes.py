@@ -66,7 +66,7 @@ def test_a_handler_that_raises_at_any_point_of_a_call_harms_nobody_else(transpor
     checks = (("echo", {}), ("work", {"progress_callback": lambda *values: None}))
     with target_of(transport) as target, Client(target) as client:
         call_both()
-        number, step = 1, 5 if tool == "echo" else 11
+        number, step = 1, 7 if tool == "echo" else 17
         while strike_at(number, call):
             # In another thread, then here.
             assert Background(call_both).result(4) == [{"n": 7}, {"n": 7}], number
