@@ -13,6 +13,7 @@ from flask import Flask, g
 from mcp_sync import CallTimeout, UsageError
 from mcp_sync.auth import MemoryStore
 from mcp_sync.config import ConfigError
+from mcp_sync.contrib._sealing import Sealer
 from mcp_sync.contrib.flask import MCP, SQLAlchemyTokenStore, signals
 from mcp_sync.testing import FakeServer, Fault, FaultPlan, HTTPReply, RpcError
 
@@ -230,3 +231,14 @@ def test_prefixed_variables_of_the_environment_name_servers(monkeypatch: Any) ->
 def test_a_store_needs_an_engine() -> None:
     with pytest.raises(UsageError, match="needs an engine"):
         SQLAlchemyTokenStore("sqlite://")
+
+
+def test_what_is_encrypted_is_worth_nothing_elsewhere_or_without_the_key() -> None:
+    old, new = Sealer(["old"], "x"), Sealer(["new", "old"], "x")
+    text = old.seal({"a": 1}, "here")
+    assert new.unseal(text, "here") == {"a": 1}
+    assert new.unseal(text, "there") is None
+    assert old.unseal(new.seal(1, "here"), "here") is None
+    assert Sealer(["old"], "y").unseal(text, "here") is None
+    assert old.unseal("rubbish", "here") is None
+    assert "old" not in repr(old)

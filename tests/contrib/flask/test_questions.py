@@ -140,6 +140,23 @@ def test_only_one_of_two_windows_goes_on(apps: Any, fake: FakeServer, monkeypatc
     assert seen == [409]
 
 
+def test_of_two_answers_at_once_one_is_refused(apps: Any, fake: FakeServer, monkeypatch: Any) -> None:
+    browser = logged_in(apps[0])
+    form = browser.get("/use/greeter/greet").location
+    answer = {"mcp_csrf": csrf_of(browser), "q0-name": "Ada"}
+    load = _pending.load
+
+    def overtaken(*args: Any) -> Any:
+        mine = load(*args)
+        assert load(*args).change(status=_pending.RESUMING)
+        return mine
+
+    calls = fake.count("tools/call")
+    monkeypatch.setattr(_pending, "load", overtaken)
+    assert browser.post(form, data=answer).status_code == 409
+    assert fake.count("tools/call") == calls
+
+
 def test_a_worker_that_died_while_it_went_on_leaves_a_question_that_can_be_answered(
     apps: Any, monkeypatch: Any
 ) -> None:
