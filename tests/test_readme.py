@@ -136,6 +136,25 @@ def test_the_first_two_commands_are_one_line_each() -> None:
     assert len(blocks("sh")) == 2
 
 
+def test_every_link_leads_somewhere_and_every_section_is_found() -> None:
+    titles = re.findall(r"^## (.+)$", TEXT, re.MULTILINE)
+    anchors = {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+    linked = set(re.findall(r"\]\(#([^)]+)\)", TEXT))
+
+    assert linked <= anchors
+    found = set(re.findall(r"\]\(#([^)]+)\)", section("Where to look")))
+    assert anchors - found == {"try-it", "where-to-look", "license"}
+
+
+def test_the_settings_of_a_client_are_all_named() -> None:
+    settings = set(inspect.signature(Client).parameters) - {"target"}
+    named = set(re.findall(r"`(\w+)=", section("Ten lines") + section("Callbacks"))) | set(
+        re.findall(r"^    (\w+_callback|message_handler)=", section("Callbacks"), re.MULTILINE)
+    )
+
+    assert settings <= named
+
+
 def test_the_table_of_revisions_is_complete() -> None:
     table = section("Revisions")
 
