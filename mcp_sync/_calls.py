@@ -15,7 +15,7 @@ from ._engine.engine import Engine
 from ._protocol.headers import checked_headers
 from ._protocol.methods import MethodSpec
 from ._protocol.versions import LATEST_MODERN, TRAITS
-from .errors import InvalidResult, UsageError
+from .errors import InvalidParams, InvalidResult, UsageError
 from .handlers import ProgressCallback
 from .options import UNSET, Limits, TimeoutArgument, Timeouts, check_seconds
 
@@ -63,23 +63,45 @@ class Calls:
     def _all(self, fetch: Callable[[Optional[str]], Any], items: str) -> Iterator[Any]:
         """Follow the pages that ``fetch`` returns, up to ``Limits.pages``.
 
+        Where pages are kept, one may hold a cursor that the server does not know any more. Then it begins
+        anew, once, and leaves out what there was already.
+
         Raises:
             InvalidResult: A cursor came twice, or there are too many pages. A list is never cut silently.
         """
         cursor: Optional[str] = None
         seen: set[str] = set()
+        given: set[str] = set()
+        begins_anew = False
         while True:
-            page = fetch(cursor)
+            try:
+                page = fetch(cursor)
+            except InvalidParams:
+                if not cursor or begins_anew or self._engine.plan.cache is None:
+                    raise
+                cursor, seen, begins_anew = None, set(), True
+                continue
             cursor = page.next_cursor
             # Some servers send an empty cursor for "no more".
             if cursor and cursor in seen:
                 raise InvalidResult(f"the server sent the cursor {cursor!r} twice while listing {items}")
-            yield from getattr(page, items)
+            for item in getattr(page, items):
+                name = _name_of(item)
+                if begins_anew and name in given:
+                    continue
+                given.add(name)
+                yield item
             if not cursor:
                 return
             seen.add(cursor)
             if len(seen) >= self._limits.pages:
                 raise InvalidResult(f"more than {self._limits.pages} pages of {items} (Limits.pages)")
+
+
+def _name_of(item: Any) -> str:
+    """Return what tells an item of a list from the others; those of extensions are dicts."""
+    values = item if isinstance(item, Mapping) else getattr(item, "__dict__", {})
+    return str(values.get("uri") or values.get("uri_template") or values.get("name") or item)
 
 
 def call_options(

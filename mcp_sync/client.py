@@ -156,9 +156,9 @@ class Client(ClientSession):
         Args:
             key: Who it is: a name that means the same user everywhere, such as the primary key.
             auth: The user's credentials, as for the client: ``BearerToken(...)``, or
-                ``oauth.for_principal(key)``. A view never uses those of the client, nor its headers
-                ``Authorization`` and ``Cookie``, nor ``.netrc``.
-            headers: Headers beside those of the client.
+                ``oauth.for_principal(key)``. A view never uses those of the client, nor ``.netrc``.
+            headers: The user's headers. Of those of the client only ``User-Agent`` and ``Accept-Language`` go
+                with the calls of a view: any other could be a credential. Name here what it needs.
 
         Raises:
             UsageError: There is no place for credentials, or the client has a ``requests.Session``, with one

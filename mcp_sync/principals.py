@@ -101,7 +101,7 @@ class Principals:
             view._engine.end()
         for view in views:
             view._engine.close(deadline)
-        self.common.close()
+        self.common.close(deadline)
 
     def after_fork_in_child(self) -> None:
         """Replace a lock that another thread may have held."""

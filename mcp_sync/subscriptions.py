@@ -75,7 +75,8 @@ class Subscription:
     wait; on a channel that other messages share, events that wait already are not repeated, and if that is
     not enough, one `Resync` replaces all.
 
-    A subscription that is forgotten is closed; one with a callback is kept by its client.
+    A subscription that is forgotten is closed; one with a callback is kept by its client, and so is the view
+    (`Client.for_principal`) that it was made with.
 
     Attributes:
         asked: What was asked for.
@@ -87,7 +88,7 @@ class Subscription:
         self._listener = listener
         self.asked = asked
         self._timeout = timeout
-        # Where somebody waits for events, the client must live as long as they do.
+        # Where somebody waits for events, the client must live as long as they do; a view always.
         self._session: Optional[WatchVerbs] = None
         self.on_event: Optional[EventCallback] = None
         self._forgotten = weakref.finalize(self, listener.stop)
@@ -191,13 +192,23 @@ def listen(
         subscription.close()
         raise
     if on_event is not None:
-        # Nobody else has to keep it. Single operations only, so the list needs no lock.
-        session._subscriptions.append(subscription)
-        for each in list(session._subscriptions):
-            if each.ended is not None:
-                with suppress(ValueError):
-                    session._subscriptions.remove(each)
+        # Nobody else has to keep it.
+        _keep(session, subscription)
+        owner: Optional[WatchVerbs] = getattr(session, "_client", None)
+        if owner is not None:
+            # Of a view, which the client keeps as long: it is mostly forgotten as soon as its work is done.
+            subscription._session = session
+            _keep(owner, subscription)
     return subscription
+
+
+def _keep(session: WatchVerbs, subscription: Subscription) -> None:
+    # Single operations only, so the list needs no lock.
+    session._subscriptions.append(subscription)
+    for each in list(session._subscriptions):
+        if each.ended is not None:
+            with suppress(ValueError):
+                session._subscriptions.remove(each)
 
 
 def _raise_end(feed: Feed) -> None:
@@ -248,7 +259,8 @@ def unsubscribe(session: WatchVerbs, uri: str) -> None:
 
 def _subscribed(session: WatchVerbs, uri: str) -> list[Subscription]:
     asked = Interest(resources=(uri,))
-    return [each for each in session._subscriptions if each.on_event is _ignore and each.asked == asked]
+    own = [each for each in session._subscriptions if each._session in (None, session)]
+    return [each for each in own if each.on_event is _ignore and each.asked == asked]
 
 
 def _ignore(event: Event) -> None:

@@ -54,7 +54,7 @@ class Companion(Protocol):
 
 
 @dataclass
-class _Live:
+class Live:
     """What has to be ended when the client is, or is forgotten. Holds no reference to the client."""
 
     router: Router
@@ -91,7 +91,7 @@ class Lifecycle:
         # Ids of a session that is taken up must not meet those of the process that began it.
         self._ids = itertools.count(random.getrandbits(48) if self.takes_up else 1)
         self._connection: Optional[Connection] = None
-        self._live = _Live(router)
+        self._live = Live(router)
         self._opening: Optional[Opening] = None
         self.counters = router.counters
         self._closed = False

@@ -11,6 +11,7 @@ from .._concurrency import fork
 from .._concurrency.cancel import CancelToken
 from .._concurrency.deadline import Deadline
 from .._concurrency.fork import hold_off
+from .._concurrency.workers import Workers
 from .._protocol.eras import StatelessEra
 from .._protocol.negotiation import Negotiation
 from ..errors import ClientClosed, MCPError
@@ -20,7 +21,7 @@ from ..transports._http.target import StreamableHTTP
 from .answers import Answers
 from .connection import Connection
 from .engine import Engine
-from .lifecycle import Lifecycle
+from .lifecycle import Lifecycle, Live
 from .plan import Plan
 from .router import Observer, Router
 from .subscribed import Subscribed
@@ -28,6 +29,10 @@ from .subscribed import Subscribed
 if TYPE_CHECKING:
     from ..session import ClientSession
     from ..transports._http.endpoint import Shared
+
+
+# So many forgotten views may wait until their sessions are ended, each for no longer than these seconds.
+_MOST_LEAVING, _LEAVE_SECONDS = 1000, 2.0
 
 
 class Common:
@@ -44,6 +49,8 @@ class Common:
         self._seen: Optional[StatelessEra] = None
         self._era: Optional[StatelessEra] = None
         self._ending: Optional[weakref.finalize[..., Common]] = None
+        # End the sessions of views that were forgotten.
+        self.leaving = Workers(engine.plan.settings.name, "leaving", 1, _MOST_LEAVING)
         # Guards `_shared`. Nothing is sent or awaited under it.
         self._lock = threading.Lock()
         fork.watch(self)
@@ -93,14 +100,16 @@ class Common:
             self.note(connection)
         return self._era
 
-    def close(self) -> None:
+    def close(self, deadline: Deadline) -> None:
         """Close the connections that no channel uses any more."""
+        self.leaving.close(deadline, finish=True)
         if self._ending is not None:
             self._ending()
 
     def after_fork_in_child(self) -> None:
         """Drop the inherited connections."""
         self._lock = threading.Lock()
+        self.leaving.after_fork_in_child()
         if self._shared is not None and self._ending is not None:
             self._ending.detach()
             self._shared.adapter.abandon()
@@ -168,6 +177,8 @@ class OwnEngine(Engine):
         # One channel is like another only over Streamable HTTP, as the package has it.
         self._shares = getattr(type(plan.target), "channel", None) is StreamableHTTP.channel
         super().__init__(plan, SiblingRouter(other.router, answers), answers)
+        # Of finalisers the last one that was made is the first to run.
+        weakref.finalize(self, _leave, self._live, common.leaving).atexit = False
 
     def open(
         self,
@@ -206,6 +217,17 @@ class OwnEngine(Engine):
         if not (self._shares and isinstance(target, StreamableHTTP)):
             return super()._channel(target)
         return self._traced(target.channel(self.plan.settings, self._common.connections(target)))
+
+
+def _leave(live: Live, leaving: Workers) -> None:
+    """Have the sessions ended of a view that was forgotten, which takes a request for each."""
+    for connection in list(live.connections):
+        if connection.channel.session_id is not None and leaving.submit(_end, connection):
+            live.connections.remove(connection)
+
+
+def _end(connection: Connection) -> None:
+    connection.channel.close(Deadline(_LEAVE_SECONDS))
 
 
 class BorrowingEngine(Engine):

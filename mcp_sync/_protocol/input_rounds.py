@@ -22,9 +22,11 @@ def input_requests(spec: MethodSpec, result: Mapping[str, Any]) -> dict[str, dic
     """
     if not spec.input_rounds:
         raise InvalidResult(f"{spec.method} must not ask for input", result=result)
-    requests = result.get("inputRequests")
+    requests, state = result.get("inputRequests"), result.get("requestState")
+    if state is not None and not _is_text(state):
+        raise InvalidResult(f"{spec.method}: requestState is no text, and cannot be sent back", result=result)
     if requests is None:
-        if not isinstance(result.get("requestState"), str):
+        if state is None:
             raise InvalidResult(f"{spec.method} asks for input without saying which", result=result)
         return {}
     if not isinstance(requests, dict):
@@ -33,6 +35,14 @@ def input_requests(spec: MethodSpec, result: Mapping[str, Any]) -> dict[str, dic
         if not isinstance(request, dict) or request.get("method") not in INPUT_METHODS:
             raise InvalidResult(f"{spec.method}: unknown input request {key!r}", result=result)
     return requests
+
+
+def _is_text(value: Any) -> bool:
+    """Whether a value is a string that comes back as it was: half a surrogate pair has no UTF-8."""
+    try:
+        return isinstance(value, str) and value.encode() is not None
+    except UnicodeEncodeError:
+        return False
 
 
 def next_params(

@@ -266,7 +266,8 @@ def logged_in(client, user):
 
 def test_a_login_by_a_cookie_is_another_user():
     server = make_server()
-    with server.serve_http(intercept=log_in) as endpoint, Client(endpoint.url, cache=CacheOptions()) as client:
+    options = CacheOptions()
+    with server.serve_http(intercept=log_in) as endpoint, Client(endpoint.url, cache=options) as client:
         for user in ("ann", "bob", "ann"):
             logged_in(client, user)
             for _ in range(2):

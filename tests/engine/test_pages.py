@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_sync import Client, InMemory, Limits
-from mcp_sync.errors import CallTimeout, InternalError, InvalidResult
+from mcp_sync import CacheOptions, Client, InMemory, Limits
+from mcp_sync.errors import CallTimeout, InternalError, InvalidParams, InvalidResult
 from mcp_sync.testing import FakeServer
 
 from .scripted import DuplexTarget, modern, refusal
@@ -147,3 +147,38 @@ def test_all_kinds_of_lists_follow_their_pages():
         assert names(client.prompts()) == ["one", "two"]
         assert [item.uri for item in client.resources()] == ["demo://1", "demo://2"]
         assert [item.uri_template for item in client.resource_templates()] == ["demo://a/{x}", "demo://b/{x}"]
+
+
+def paged(names_now):
+    """Return a server whose second page has a cursor that changes with its names."""
+
+    def page(request):
+        first, second, valid = names_now[0]
+        cursor = request["params"].get("cursor")
+        if cursor is None:
+            return {"tools": [tool(name) for name in first], "nextCursor": valid, "ttlMs": 60_000}
+        if cursor != valid:
+            return refusal(-32602, "no such cursor")
+        return {"tools": [tool(name) for name in second], "ttlMs": 60_000}
+
+    return page
+
+
+def test_a_kept_page_whose_cursor_has_died_is_fetched_anew_and_nothing_comes_twice():
+    now = [("ab", "cd", "one")]
+    with client_of(paged(now), cache=CacheOptions()) as client:
+        client.list_tools()
+        now[0] = ("abe", "fd", "two")
+        assert names(client.tools()) == list("abefd")
+        assert names(client.tools()) == list("abefd")
+
+
+def test_a_cursor_that_is_dead_at_once_is_an_error_with_a_cache_and_without():
+    def page(request):
+        if "cursor" in request["params"]:
+            return refusal(-32602, "no such cursor")
+        return {"tools": [tool("a")], "nextCursor": "dead", "ttlMs": 60_000}
+
+    for options in ({}, {"cache": CacheOptions()}):
+        with client_of(page, **options) as client, pytest.raises(InvalidParams):
+            names(client.tools())

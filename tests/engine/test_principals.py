@@ -98,7 +98,8 @@ def test_a_view_without_credentials_gets_none_of_the_client_s(endpoint, tmp_path
     netrc.write_text("machine 127.0.0.1 login someone password secret\n")
     monkeypatch.setenv("NETRC", str(netrc))
     url = endpoint.url.replace("http://", "http://user:password@")
-    headers = {"Authorization": "Bearer service", "Cookie": "session=1", "X-App": "yes"}
+    keys = {"Authorization": "Bearer service", "Cookie": "session=1", "X-Api-Key": "k", "X-Other": "k"}
+    headers = {**keys, "User-Agent": "app/1"}
     client = Client(url, headers=headers)
     nobody = client.for_principal("nobody")
     assert client.call_tool("whoami").text == "service"
@@ -106,10 +107,8 @@ def test_a_view_without_credentials_gets_none_of_the_client_s(endpoint, tmp_path
     with pytest.raises(HTTPStatusError):
         nobody.call_tool("whoami")
     late = endpoint.requests[count:]
-    assert [(each.headers.get("authorization"), each.headers.get("cookie")) for each in late] == [
-        (None, None)
-    ] * len(late)
-    assert {each.headers["x-app"] for each in late} == {"yes"}
+    assert not {name.lower() for name in keys} & {name for each in late for name in each.headers}
+    assert {each.headers["user-agent"] for each in late} == {"app/1"}
     client.close()
 
 
@@ -386,6 +385,70 @@ def test_a_view_that_is_forgotten_goes_and_its_client_stays_as_long_as_it():
         assert view.call_tool("whoami").text == "alice"
         del view
         assert collected(parent)
+
+
+def test_the_sessions_of_views_end_with_them_whether_they_are_closed_or_forgotten():
+    with make_server(versions="legacy").serve_http() as endpoint:
+
+        def ended():
+            return sum(each.method == "DELETE" for each in endpoint.requests)
+
+        client = Client(endpoint.url)
+        for number in range(3):
+            client.for_principal(f"user {number}", auth=token("alice")).call_tool("whoami")
+        wait_until(lambda: gc.collect() is not None and ended() == 3)
+        kept = client.for_principal("bob", auth=token("bob"))
+        assert kept.call_tool("whoami").text == "bob"
+        with client.for_principal("alice", auth=token("alice")) as view:
+            view.call_tool("whoami")
+        assert ended() == 4
+        client.close()
+        assert ended() == 5
+
+
+def test_a_forgotten_view_leaves_a_server_that_does_not_answer_in_bounded_time():
+    def hang(request):
+        if request.method == "DELETE":
+            deleted.set()
+            assert go.wait(10)
+
+    deleted, go = threading.Event(), threading.Event()
+    with make_server(versions="legacy").serve_http(intercept=hang) as endpoint:
+        client = Client(endpoint.url)
+        client.for_principal("alice", auth=token("alice")).call_tool("whoami")
+        wait_until(lambda: gc.collect() is not None and deleted.is_set())
+        assert client.for_principal("bob", auth=token("bob")).call_tool("whoami").text == "bob"
+        go.set()
+        client.close()
+
+
+def test_a_view_that_listens_with_a_callback_lives_as_long_as_its_client():
+    server = make_server()
+    heard = threading.Event()
+    with server.serve_http() as endpoint:
+        client = Client(endpoint.url)
+        view = client.for_principal("alice", auth=token("alice"))
+        events = view.listen(tools=True, on_event=lambda event: heard.set())
+        gone = weakref.ref(view)
+        del view
+        gc.collect()
+        server.tools_changed()
+        assert heard.wait(10)
+        assert events.ended is None
+        parent = weakref.ref(client)
+        del client, events
+        assert collected(gone)
+        assert collected(parent)  # And the thread of the subscription ends.
+
+
+def test_a_view_is_let_go_when_what_it_listened_for_has_ended():
+    with make_server().serve_http() as endpoint, Client(endpoint.url) as client:
+        view = client.for_principal("alice", auth=token("alice"))
+        view.listen(tools=True, on_event=print).close()
+        gone = weakref.ref(view)
+        del view
+        with client.for_principal("bob", auth=token("bob")).listen(tools=True, on_event=print):
+            assert collected(gone)
 
 
 def test_a_view_of_a_view_is_one_of_the_client():

@@ -75,3 +75,10 @@ def test_answers_and_state_of_an_earlier_round_are_replaced_and_never_kept():
     second = next_params(first, {"requestState": "2"}, {"b": {}})
     assert second == {"name": "x", "inputResponses": {"b": {}}, "requestState": "2"}
     assert next_params(second, {}, {}) == {"name": "x"}
+
+
+@pytest.mark.parametrize("state", [7, 0, False, {}, ["s"], "half a pair: \ud800"], ids=repr)
+def test_a_state_that_cannot_be_sent_back_as_it_came_is_refused(state):
+    for requests in ({"inputRequests": {"k": ASK}}, {}):
+        with pytest.raises(InvalidResult, match="requestState"):
+            input_requests(CALL_TOOL, {**requests, "requestState": state})

@@ -117,8 +117,8 @@ class StreamableHTTP(HTTPTarget):
         return HTTPChannel(self, settings, shared)
 
 
-# Which headers say who somebody is.
-_CREDENTIALS = ("authorization", "cookie")
+# Headers that say nothing of who somebody is. Of any other one, a key of the server's own, nobody can tell.
+_HARMLESS = ("user-agent", "accept-language")
 
 
 def nobody(request: requests.PreparedRequest) -> requests.PreparedRequest:
@@ -132,14 +132,14 @@ def with_credentials(target: Any, auth: Any, headers: Optional[Mapping[str, str]
     Args:
         target: One with ``url``, ``auth`` and ``headers``.
         auth: Its ``auth`` instead.
-        headers: Headers beside its own; they replace those of the same name.
+        headers: Its headers instead. Only ``User-Agent`` and ``Accept-Language`` stay, unless they are here.
 
     Raises:
         UsageError: They cannot be used.
     """
     given = checked_headers(headers) or {}
-    taken = {name.lower() for name in given}.union(_CREDENTIALS)
-    kept = {name: value for name, value in (target.headers or {}).items() if name.lower() not in taken}
+    left = set(_HARMLESS).difference(name.lower() for name in given)
+    kept = {name: value for name, value in (target.headers or {}).items() if name.lower() in left}
     if auth is None and not any(name.lower() == "authorization" for name in given):
         auth = nobody
     changes: dict[str, Any] = {"auth": auth, "headers": {**kept, **given}}
