@@ -2,7 +2,8 @@
 
 python examples/app_page.py https://example.com/mcp ui://weather/board [PORT]
 
-The page is a program of a stranger. Two ports are two origins, so it gets at nothing of the page around it.
+The page is a program of a stranger. Two ports are two origins, so it gets at nothing of the page around it. The
+policy of that page keeps it from taking its own frame elsewhere.
 What both say to each other (``postMessage``) is up to the host, and not shown.
 """
 
@@ -42,6 +43,7 @@ def main(url: str, uri: str, port: int = 8000) -> None:
         app = client.app(uri)
     host, inner = Page(port), Page(0)
     inner.headers, inner.html = app.headers(embedder=host.origin), app.html
+    host.headers["Content-Security-Policy"] = f"frame-src {inner.origin}"
     attributes = "".join(f' {name}="{value}"' for name, value in app.iframe().items())
     host.html = f'<!DOCTYPE html><h1>The host</h1><iframe src="{inner.origin}/"{attributes}></iframe>'
     threading.Thread(target=inner.serve_forever, daemon=True).start()

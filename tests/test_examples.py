@@ -265,6 +265,7 @@ def test_app_page() -> None:
         opener = build_opener()
         with opener.open(line.split()[-1], timeout=30) as page:
             [inner] = re.findall('src="(.*?)" sandbox="allow-scripts allow-forms"', page.read().decode())
+            assert page.headers["Content-Security-Policy"] == f"frame-src {inner.rstrip('/')}"
         with opener.open(inner, timeout=30) as page:
             assert page.read().decode() == "<!DOCTYPE html><p>Weather"
             policy = page.headers["Content-Security-Policy"]

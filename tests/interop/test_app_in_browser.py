@@ -166,3 +166,27 @@ def test_another_page_cannot_show_it(tmp_path: Path) -> None:
         with browser(tmp_path, host.origin):
             assert named.asked.get(timeout=3 * WAIT) == "/over"
         assert named.asked.empty()
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["with frame-src", "without"])
+def test_the_policy_of_its_host_keeps_a_page_from_taking_its_frame_elsewhere(
+    kept: bool, tmp_path: Path
+) -> None:
+    with sites(4) as (host, inner, named, other):
+        server = FakeServer()
+        leaving = f'<!DOCTYPE html><body><script>location = "{other.origin}/left?data"</script>'
+        server.add_app("ui://board", leaving)
+        with Client(InMemory(server), extensions=[Apps()]) as client:
+            app = client.app("ui://board")
+        inner.answer = (app.headers(embedder=host.origin), app.html)
+        attributes = "".join(f' {name}="{value}"' for name, value in app.iframe().items())
+        told = f'document.addEventListener("securitypolicyviolation", () => fetch("{named.origin}/kept"))'
+        frame = f'<script>{told}</script><iframe src="{inner.origin}/"{attributes}></iframe>'
+        policy = {"Content-Security-Policy": f"frame-src {inner.origin}"} if kept else {}
+        host.answer = ({"Content-Type": "text/html", **policy}, frame)
+        with browser(tmp_path, host.origin):
+            # One of them is asked for something, and never both.
+            expected, path = (named, "/kept") if kept else (other, "/left?data")
+            assert expected.asked.get(timeout=3 * WAIT) == path
+        assert named.asked.empty()
+        assert other.asked.empty() or not kept
