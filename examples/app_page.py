@@ -2,9 +2,9 @@
 
 python examples/app_page.py https://example.com/mcp ui://weather/board [PORT]
 
-The page is a program of a stranger. Two ports are two origins, so it gets at nothing of the page around it. The
-policy of that page keeps it from taking its own frame elsewhere.
-What both say to each other (``postMessage``) is up to the host, and not shown.
+The page is a program of a stranger. Two ports are two origins, so it gets at nothing of the page around it,
+whose policy keeps it from taking its own frame elsewhere. What both say to each other (``postMessage``) is up
+to the host, and not shown.
 """
 
 from __future__ import annotations
