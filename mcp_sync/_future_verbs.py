@@ -31,8 +31,8 @@ class FutureVerbs(Calls):
         run at a time, more of them wait. ``timeout=``, or that of the client, counts from now: a call that no
         thread is free for in time fails with `CallTimeout`, unsent. What a callback submits on one of these
         threads goes first, on a thread beyond the bound (up to ten times as many), so that it may wait for
-        it. Context variables are those of the caller. `close` fails those that have not ended with `ClientClosed`, and in
-        a forked child those of the parent fail with `Forked`.
+        it. Context variables are those of the caller. `close` fails those that have not ended with
+        `ClientClosed`, and in a forked child those of the parent fail with `Forked`.
 
         Args:
             method: A method of this client: ``client.call_tool``. One that iterates (``client.tools``) gives

@@ -21,7 +21,8 @@ from ._concurrency.deadline import Deadline
 from ._concurrency.threads import join_all
 from ._concurrency.workers import Workers
 from ._engine.feed import CLOSED, FAILED, Feed
-from ._engine.listener import Listener, unacknowledged
+from ._engine.listener import Listener
+from ._engine.listening import unacknowledged
 from ._engine.router import Router
 from ._protocol.methods import SUBSCRIBE
 from ._protocol.subscription import (

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from engine.background import Background, wait_until
-from engine.scripted import DuplexTarget, legacy, modern, refusal
+from engine.scripted import DuplexTarget, PostTarget, legacy, modern, refusal
 
 from mcp_sync import (
     CallTimeout,
@@ -19,7 +19,9 @@ from mcp_sync import (
     ConnectionLost,
     HTTPStatusError,
     InMemory,
+    InvalidResult,
     Limits,
+    MessageTooLarge,
     MethodNotFound,
     NotSupported,
     PromptsChanged,
@@ -207,7 +209,7 @@ def test_a_pause_before_the_next_attempt_holds_nobody_up(who: str) -> None:
         server.wait_for_subscriptions()
         server.drop_subscriptions()
         listener = events._listener
-        wait_until(lambda: listener._changed._latches)
+        wait_until(lambda: listener.changed._latches)
         if who != "nobody":
             (events if who == "subscription" else client).close()
             assert events.ended == "closed"
@@ -294,14 +296,11 @@ def test_a_resource_that_is_not_honoured_cannot_be_subscribed_to() -> None:
 
 
 @every_modern
-def test_a_server_that_ends_it_before_it_began_has_ended_it(place: Place) -> None:
+def test_a_server_that_ends_it_before_it_began_breaks_the_rules(place: Place) -> None:
     server = make_server()
     server.listen_with(Listening(acknowledges=False, ends_after=0))
-    with place.client(server) as client:
-        events = client.listen(tools=True)
-        assert events.honoured == Interest()
-        assert list(events) == []
-        assert events.ended == "graceful"
+    with place.client(server) as client, pytest.raises(InvalidResult, match="before it had acknowledged"):
+        client.listen(tools=True)
 
 
 def test_a_server_without_subscriptions_says_so() -> None:
@@ -473,7 +472,7 @@ def test_a_stream_that_never_stood_is_gone_without(status: int, caplog: Any) -> 
     with server.serve_http(intercept=refuse) as endpoint:
         client = Client(endpoint.url, mode="legacy", retry=SOON)
         with client, client.listen(tools=True, resources=[URI]) as events:
-            assert events.honoured == Interest(tools=True, resources=(URI,))
+            assert events.honoured == Interest()
             assert events.next(0.0) is None
             assert events.ended is None
     assert any("no stream of its own" in text for text in warnings(caplog))
@@ -506,7 +505,7 @@ def test_a_server_without_a_stream_of_its_own_is_heard_during_calls(caplog: Any)
         Client(endpoint.url, mode="legacy", retry=SOON) as client,
     ):
         events = client.listen(tools=True)
-        assert events.honoured == Interest(tools=True)
+        assert events.honoured == Interest()
         assert events.next(0.0) is None
         assert events.ended is None
     assert any("no stream of its own" in text for text in warnings(caplog))
@@ -589,3 +588,49 @@ def test_a_hook_of_the_user_that_fails_reaches_the_consumer() -> None:
         server.drop_subscriptions()
         with pytest.raises(RuntimeError, match="the key is gone"):
             events.next(PATIENCE)
+
+
+def test_a_stream_that_comes_later_makes_good_what_was_agreed() -> None:
+    server = make_server()
+    is_down = threading.Event()
+    is_down.set()
+
+    def refuse(request: Any) -> Any:
+        return HTTPReply(405) if request.method == "GET" and is_down.is_set() else None
+
+    with server.serve_http(intercept=refuse) as endpoint:
+        client = Client(endpoint.url, mode="legacy", retry=SOON)
+        with client, client.listen(tools=True) as first:
+            assert first.honoured == Interest()
+            is_down.clear()
+            with client.listen(tools=True) as second:
+                assert second.honoured == Interest(tools=True)
+                wait_until(lambda: first.honoured == Interest(tools=True))
+                server.tools_changed()
+                assert first.next(PATIENCE) == second.next(PATIENCE) == ToolsChanged()
+
+
+@pytest.mark.parametrize("kind", [DuplexTarget, PostTarget])
+def test_an_end_before_any_acknowledgement_is_a_fault(kind: Any) -> None:
+    target = kind(modern(subscriptions_listen=lambda request: {"tools": []}))
+    with Client(target) as client, pytest.raises(InvalidResult, match="before it had acknowledged"):
+        client.listen(tools=True)
+
+
+def test_an_event_that_is_too_large_each_time_ends_the_subscription(caplog: Any) -> None:
+    target = ListeningTarget()
+    attempts: list[Any] = []
+
+    def grow(request: Any) -> Any:
+        attempts.append(request)
+        target.now.lose(MessageTooLarge("an event has more than 100 bytes", limit=100))
+
+    target.scripts = modern(subscriptions_listen=grow)
+    with Client(target, retry=Retry(listen=3, backoff=0.001)) as client:
+        events = client.listen(tools=True)
+        with pytest.raises(MessageTooLarge):
+            while events.next(PATIENCE) == Resync():
+                pass
+        assert events.ended == "failed"
+    assert len(attempts) == 3
+    assert len([text for text in warnings(caplog) if "more than 100 bytes" in text]) == 1

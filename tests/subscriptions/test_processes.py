@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import queue
 import signal
 import sys
 import threading
@@ -98,13 +99,20 @@ def test_a_signal_interrupts_the_loop_and_the_next_event_still_comes() -> None:
 @pytest.mark.parametrize("place", [MODERN[0], MODERN[1], LEGACY[0]], ids=str)
 def test_a_handler_that_raises_at_any_point_leaves_no_subscription_behind(place: Place) -> None:
     server = make_server()
+    # The server belongs to another thread: here its locks, too, would be struck.
+    wishes: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def serve() -> None:
+        for _ in iter(wishes.get, None):
+            server.tools_changed()
 
     def watch() -> Any:
         with client.listen(tools=True) as events:
-            server.tools_changed()
+            wishes.put("a change")
             return events.next(PATIENCE)
 
     with place.client(server) as client:
+        serving = Background(serve)
         number = 1
         while strike_at(number, watch):
             gc.collect()
@@ -112,6 +120,8 @@ def test_a_handler_that_raises_at_any_point_leaves_no_subscription_behind(place:
             server.wait_for_subscriptions(0)
             assert Background(watch).result() == watch() == ToolsChanged(), number
             number += 13
+        wishes.put(None)
+        serving.join()
     assert number > 50
 
 
