@@ -207,6 +207,14 @@ def test_oauth_service() -> None:
     assert server.asked["client_credentials"] == 1
 
 
+def test_grant_store() -> None:
+    with OAuthServer() as server, demo_server.build().serve_http(intercept=server.protect) as endpoint:
+        server.clients["service"] = "s3cret"
+        out = run("grant_store.py", endpoint.url, MCP_CLIENT_ID="service", MCP_CLIENT_SECRET="s3cret")
+    assert out == '{"sum": 5}\n' * 2
+    assert server.asked["client_credentials"] == 1
+
+
 def test_oauth_web() -> None:
     with (
         OAuthServer() as server,
