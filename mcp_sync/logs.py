@@ -63,16 +63,21 @@ class ToLogging:
         bound = self._bounds[level >= logging.ERROR]
         if bound.is_reached():
             if bound.left_out == 1:
-                self._logger.warning("More comes than is logged; messages are left out from here on")
+                self._warn("More comes than is logged; messages are left out from here on")
             return
         origin = f"[{printable(params.logger, 200)}] " if params.logger else ""
         text, is_cut = _text(params.data)
         left_out = bound.take(len(text))
         if left_out:
-            self._logger.warning("%d messages were left out before this one", left_out)
+            self._warn("%d messages were left out before this one", left_out)
         data = text if is_cut else params.data
         extra = {"mcp_level": params.level, "mcp_logger": params.logger, "mcp_data": data}
         self._logger.log(level, "%s%s", origin, text, extra=extra)
+
+    def _warn(self, text: str, *arguments: Any) -> None:
+        # Formats of the user's expect these of every record.
+        extra = {"mcp_level": "warning", "mcp_logger": None, "mcp_data": None}
+        self._logger.warning(text, *arguments, extra=extra)
 
     def for_client(self, name: str) -> ToLogging:
         """Return what does the same for one client, under its name."""

@@ -258,6 +258,7 @@ def test_what_comes_too_fast_is_counted_and_left_out(caplog, monkeypatch):
         for _ in range(count):
             take(types.LoggingMessageNotificationParams(level=level, data=data))
         said = [record.getMessage() for record in caplog.records]
+        assert all(hasattr(record, "mcp_data") for record in caplog.records)
         caplog.clear()
         return said
 
