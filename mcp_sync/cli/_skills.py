@@ -79,7 +79,7 @@ def read(options: CommonOptions, words: tuple[str, ...]) -> None:
 @click.argument(
     "words", nargs=-1, metavar="[TARGET] SKILL FOLDER [-- COMMAND...]", shell_complete=servers_first
 )
-@click.option("--overwrite", is_flag=True, help="Replace a folder that is there.")
+@click.option("--overwrite", is_flag=True, help="Replace what a former download wrote, and nothing else.")
 @common_options
 def download(options: CommonOptions, words: tuple[str, ...], overwrite: bool) -> None:
     """Write all files of a skill into a new folder; all of them, or none."""
