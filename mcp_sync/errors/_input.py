@@ -101,7 +101,10 @@ class InputRequired(MCPError):
 
     @property
     def principal(self) -> Optional[str]:
-        """For whom the call was made (``client.for_principal``), ``None`` if that was not said."""
+        """For whom the call was made (``client.for_principal``), ``None`` if that was not said.
+
+        The envelope is bound to whom the credentials name, then, without saying who that is.
+        """
         principal: Optional[str] = self._envelope["principal"]
         return principal
 
