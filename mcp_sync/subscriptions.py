@@ -112,7 +112,11 @@ class Subscription:
 
     @property
     def honoured(self) -> Interest:
-        """What the server has agreed to tell; may be less than was asked for."""
+        """What the server has agreed to tell; may be less than was asked for.
+
+        Nothing, up to 2025-11-25, while the server has no stream of its own: changes that it tells of during
+        calls come all the same.
+        """
         return self._feed.honoured or Interest()
 
     @property
