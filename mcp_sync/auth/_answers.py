@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Optional
 
-from ._steps import Answer
 from .._protocol.striking import struck
+from ._steps import Answer
 
 # Statuses after which the same request may have another outcome later.
 _PASSING = (408, 425, 429)
