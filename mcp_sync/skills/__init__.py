@@ -13,8 +13,9 @@ Names load when they are used.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .._concurrency.lazy import lazy
 
 if TYPE_CHECKING:
     from ._entry import Skill, SkillFile
@@ -40,17 +41,4 @@ _HOMES = {
     "skills_of": "_reading",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from .._concurrency.fork import hold_off
-
-    with hold_off():
-        value = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy(__name__, _HOMES)

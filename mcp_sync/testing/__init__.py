@@ -9,8 +9,9 @@ Names load when they are used: a demo server needs no recorder, and a test run p
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .._concurrency.lazy import lazy
 
 if TYPE_CHECKING:
     from ..transports._wsgi import WSGITarget
@@ -55,41 +56,28 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Cassette": "._cassette",
-    "ClientError": "._context",
-    "FakeAuthorizationServer": "._authorization",
-    "FakePrompt": "._catalog",
-    "FakeResource": "._catalog",
-    "FakeServer": "._server",
-    "FakeSkill": "._skills",
-    "FakeTask": "._tasks",
-    "FakeTool": "._catalog",
-    "Fault": "._faults",
-    "FaultPlan": "._faults",
-    "HTTPEndpoint": "._http",
-    "HTTPReply": "._http",
-    "HTTPRequest": "._http",
-    "Listening": "._subscriptions",
-    "NotificationCollector": "._collector",
-    "Recorder": "._recorder",
-    "Replay": "._replay",
-    "RpcError": "._rpc",
-    "ToolContext": "._context",
-    "UnmatchedRequest": "._replay",
-    "WSGITarget": "..transports._wsgi",
+    "Cassette": "_cassette",
+    "ClientError": "_context",
+    "FakeAuthorizationServer": "_authorization",
+    "FakePrompt": "_catalog",
+    "FakeResource": "_catalog",
+    "FakeServer": "_server",
+    "FakeSkill": "_skills",
+    "FakeTask": "_tasks",
+    "FakeTool": "_catalog",
+    "Fault": "_faults",
+    "FaultPlan": "_faults",
+    "HTTPEndpoint": "_http",
+    "HTTPReply": "_http",
+    "HTTPRequest": "_http",
+    "Listening": "_subscriptions",
+    "NotificationCollector": "_collector",
+    "Recorder": "_recorder",
+    "Replay": "_replay",
+    "RpcError": "_rpc",
+    "ToolContext": "_context",
+    "UnmatchedRequest": "_replay",
+    "WSGITarget": ".transports._wsgi",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from .._concurrency.fork import hold_off
-
-    with hold_off():
-        value = getattr(importlib.import_module(_HOMES[name], __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy(__name__, _HOMES)

@@ -5,8 +5,9 @@ Names load when they are used; a transport's libraries load when a connection is
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .._concurrency.lazy import lazy
 
 if TYPE_CHECKING:
     from ._http.target import StreamableHTTP
@@ -42,17 +43,4 @@ _HOMES = {
     "websocket_client": "_opened",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from .._concurrency.fork import hold_off
-
-    with hold_off():
-        value = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy(__name__, _HOMES)

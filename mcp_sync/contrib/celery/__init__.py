@@ -17,8 +17,9 @@ worth a retry; ``_progress``; ``_polling``: tasks of servers that take long, and
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ..._concurrency.lazy import lazy
 
 if TYPE_CHECKING:
     from ._polling import answer, question
@@ -37,14 +38,4 @@ _HOMES = {
     "use_servers": "_servers",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy(__name__, _HOMES)

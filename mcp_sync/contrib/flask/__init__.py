@@ -24,8 +24,9 @@ wait; ``_views``, ``_forms``, ``_csrf``, ``_errors``: what a browser meets; ``_c
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ..._concurrency.lazy import lazy
 
 if TYPE_CHECKING:
     from ._extension import MCP
@@ -36,14 +37,4 @@ __all__ = ["MCP", "LoginRequired", "SQLAlchemyTokenStore"]
 
 _HOMES = {"MCP": "_extension", "LoginRequired": "_state", "SQLAlchemyTokenStore": "_sqlalchemy_store"}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy(__name__, _HOMES)
