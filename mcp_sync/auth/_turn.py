@@ -105,10 +105,14 @@ class Turn:
 
         Raises:
             CallTimeout, ConnectionLost: See `Errand.check`.
-            Exception: The same was to be done, and has failed.
+            Exception: The same was to be done, and has failed while the caller waited. What failed before is
+                no answer to a caller who came later.
         """
         work = self._work
         if work is None:
+            return
+        if work.is_over:
+            self._drop(work)
             return
         try:
             work.done(errand)

@@ -4,17 +4,15 @@ When an authorization server has answered, the refresh token or the code that it
 answer is all that there is. Were it thrown away because one call has no time left, everybody would have lost
 the grant. So such work runs on a thread of its own, and only the wait for it ends early.
 
-At an orderly end of the interpreter what is under way gets five seconds more. What kills a process takes the
-answer with it. A forked child has no part in it: the parent keeps what comes.
+At an orderly end of the interpreter, or of a worker of `multiprocessing`, what is under way gets five seconds
+more: see `_under_way`. What kills a process takes the answer with it, and so does ``os._exit``. A forked
+child has no part in it: the parent keeps what comes.
 """
 
 from __future__ import annotations
 
-import atexit
 import contextvars
-import threading
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any, Callable, Generic, Optional, TypeVar
 
 from .._concurrency.deadline import Deadline
@@ -22,12 +20,12 @@ from .._concurrency.locks import Latch
 from .._concurrency.threads import spawn
 from ..errors import ConnectionLost, another
 from ._errand import Errand
+from ._under_way import under_way
 
 T = TypeVar("T")
 Task = Callable[[Errand], T]
 
 _LOOK_SECONDS = 0.05  # between two looks at whether whoever waits still has time
-_EXIT_SECONDS = 5.0  # that the end of the interpreter waits for what is under way
 _OWNER, _ROLE = "auth", "work"
 
 
@@ -93,6 +91,7 @@ class Work(Generic[T]):
 
     def _begin(self) -> None:
         context = contextvars.copy_context()
+        under_way.begins(self._over)
         try:
             spawn(_OWNER, _ROLE, context.run, self._run)
         except RuntimeError:
@@ -112,6 +111,7 @@ class Work(Generic[T]):
         finally:
             del task
             self._over.open()
+            under_way.ends(self._over)
 
 
 class _Own(Errand):
@@ -132,15 +132,3 @@ class _Own(Errand):
     def see_through(self) -> None:
         """See `Errand.see_through`."""
         self._work.is_seen_through = True
-
-
-def _wait_at_exit() -> None:
-    deadline = Deadline(_EXIT_SECONDS)
-    with suppress(KeyboardInterrupt):
-        # In a forked child there are none.
-        for thread in threading.enumerate():
-            if thread.name == f"mcp_sync-{_OWNER}-{_ROLE}":
-                thread.join(deadline.remaining())
-
-
-atexit.register(_wait_at_exit)

@@ -13,12 +13,16 @@ from typing import Any
 import pytest
 
 from mcp_sync import CancelToken, Client
+from mcp_sync._concurrency.deadline import Deadline
+from mcp_sync._concurrency.locks import Latch
 from mcp_sync.auth import DeviceCode, FileStore, LoopbackBrowser, MemoryStore, OAuth
 from mcp_sync.auth._errand import Errand
 from mcp_sync.auth._turn import Turn
+from mcp_sync.auth._under_way import UnderWay
 from mcp_sync.errors import CallCancelled, ConnectionLost
 
 from .oauth_server import OAuthServer, json_reply, protected, visit
+from .plain_server import Reply
 
 WAIT = 20
 
@@ -221,35 +225,86 @@ def test_what_a_user_of_a_device_has_agreed_to_is_not_lost_with_the_call(server,
     assert shown == ["ABCD"]
 
 
-def test_the_end_of_the_interpreter_waits_for_a_refresh(server, endpoint, tmp_path) -> None:
+# How a process runs `leave`: itself, or by a worker, which ends before it does.
+LEAVE = {
+    "the interpreter": "leave()",
+    "a forked worker": """
+import multiprocessing
+worker = multiprocessing.get_context("fork").Process(target=leave)
+worker.start()
+worker.join()
+assert worker.exitcode == 0
+""",
+    "a forked pool": """
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork")) as pool:
+    pool.submit(leave).result()
+""",
+    # Its threads may begin no more of them, as the interpreter ends already.
+    "a thread at the end": """
+def at_the_end():
+    def no_thread(*args):
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+    from mcp_sync.auth import _work
+    _work.spawn = no_thread
+    began = threading.Event()
+    begins = _work.under_way.begins
+    _work.under_way.begins = lambda latch: (begins(latch), began.set())
+    threading.Thread(target=leave, daemon=True).start()
+    assert began.wait(20)
+    print("leaving", flush=True)
+at_the_end()
+""",
+}
+
+
+@pytest.mark.parametrize("how", LEAVE)
+def test_the_end_of_a_process_waits_for_a_refresh(server, endpoint, tmp_path, how) -> None:
+    if "forked" in how and not hasattr(os, "fork"):
+        pytest.skip("there is no fork")
     path = tmp_path / "grants"
     assert add(endpoint.url, OAuth(store=FileStore(path), interaction=LoopbackBrowser(open=visit)))
     server.expire_all()
     server.may_answer.clear()
     program = """
-import sys, threading
+import os, sys, threading
 from mcp_sync import Client, OAuth
 from mcp_sync.auth import FileStore
 
-client = Client(sys.argv[1], auth=OAuth(store=FileStore(sys.argv[2]), interactive=False))
-threading.Thread(target=lambda: sys.stdin.readline() and client.close(), daemon=True).start()
-try:
-    client.open()
-except Exception as error:
-    print("leaving", flush=True)
+def leave():
+    client = Client(sys.argv[1], auth=OAuth(store=FileStore(sys.argv[2]), interactive=False))
+    threading.Thread(target=lambda: os.read(0, 1) and client.close(), daemon=True).start()
+    try:
+        client.open()
+    except Exception as error:
+        print("leaving", flush=True)
 """
-    command = [sys.executable, "-W", "error", "-c", program, endpoint.url, str(path)]
+    command = [sys.executable, "-c", program + LEAVE[how], endpoint.url, str(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdin is not None
         assert child.stdout is not None
         assert server.acted.wait(WAIT)
-        child.stdin.write("close\n")
-        child.stdin.flush()
+        if how != "a thread at the end":
+            child.stdin.write("c")
+            child.stdin.flush()
         assert child.stdout.readline() == "leaving\n"
-        server.may_answer.set()
+        # Whoever does not wait has ended by then.
+        threading.Timer(1.0, server.may_answer.set).start()
         assert child.wait(WAIT) == 0
+    assert server.may_answer.wait(WAIT)
     assert add(endpoint.url, OAuth(store=FileStore(path), interactive=False)) == '{"sum": 3}'
     assert server.asked["refresh_token"] == 1
+
+
+def test_what_has_ended_is_not_waited_for() -> None:
+    under_way, ended, forgotten = UnderWay(), Latch(), Latch()
+    under_way.begins(ended)
+    under_way.begins(forgotten)
+    under_way.ends(forgotten)
+    ended.open()
+    under_way.wait()
+    assert under_way._latches == []
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
@@ -331,23 +386,64 @@ def test_what_nobody_waits_for_is_given_up_unless_it_must_be_seen_through() -> N
     assert not turn.is_working
 
 
-def test_who_joins_the_same_gets_its_error_and_who_wants_another_thing_does_not() -> None:
-    for doing in ("the same", "another"):
-        turn, goes_on = Turn(), threading.Event()
+class Waiting(Errand):
+    """An errand that lets the work go on as soon as it waits for it."""
 
-        def task(errand: Errand, goes_on: threading.Event = goes_on) -> None:
-            errand.see_through()
-            assert goes_on.wait(WAIT)
-            raise ConnectionLost("it broke")
+    def __init__(self, goes_on: threading.Event) -> None:
+        super().__init__()
+        self._goes_on = goes_on
 
-        with pytest.raises(Given):
-            turn.work(Over(), "the same", task)
-        goes_on.set()
-        if doing == "the same":
-            with pytest.raises(ConnectionLost, match="it broke"):
-                turn.join(Errand(), doing)
-        else:
-            turn.join(Errand(), doing)
+    def check(self, deadline: Any, doing: str) -> None:
+        self._goes_on.set()
+
+
+def left_alone(turn: Turn, goes_on: threading.Event) -> None:
+    """Begin what will fail, and wait for it no longer."""
+
+    def task(errand: Errand) -> None:
+        errand.see_through()
+        assert goes_on.wait(WAIT)
+        raise ConnectionLost("it broke")
+
+    with pytest.raises(Given):
+        turn.work(Over(), "the same", task)
+
+
+def test_who_waits_for_the_same_gets_its_error_and_who_wants_another_thing_does_not() -> None:
+    turn, goes_on = Turn(), threading.Event()
+    left_alone(turn, goes_on)
+    with pytest.raises(ConnectionLost, match="it broke"):
+        turn.join(Waiting(goes_on), "the same")
+    goes_on.clear()
+    left_alone(turn, goes_on)
+    turn.join(Waiting(goes_on), "another")
+    assert not turn.is_working
+
+
+def test_what_failed_before_somebody_came_is_no_error_of_theirs() -> None:
+    turn, goes_on = Turn(), threading.Event()
+    left_alone(turn, goes_on)
+    goes_on.set()
+    assert turn._work is not None
+    assert turn._work._over.wait(Deadline(WAIT))
+    turn.join(Errand(), "the same")
+    assert turn._work is None
+
+
+def test_a_call_does_not_get_the_error_of_an_earlier_one_that_gave_up(server, endpoint) -> None:
+    auth = OAuth(interaction=LoopbackBrowser(open=visit))
+    with Client(endpoint.url, auth=auth) as client:
+        call(client)
+        (access,) = auth._accesses.values()
+        server.expire_all()
+        server.on_token = lambda form: Reply(503, b"busy")
+        cancelled_meanwhile(server, client)
+        server.on_token = lambda form: None
+        work = access.turn._work
+        server.may_answer.set()
+        assert work._over.wait(Deadline(WAIT))
+        assert call(client) == '{"sum": 3}'
+    assert server.asked["refresh_token"] == 2
 
 
 def test_without_another_thread_it_is_done_on_this_one(monkeypatch) -> None:
