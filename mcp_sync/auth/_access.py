@@ -241,7 +241,12 @@ class Access:
         except AccessDenied as error:
             self.in_use.why = error.with_traceback(None)
             return None
-        return self.in_use.keep(new, current.version)
+        kept = self.in_use.keep(new, current.version)
+        if kept.version is None and self.read() is None:
+            # The user has logged out meanwhile, and had only the old grant revoked.
+            self._revoke(errand, new, found)
+            return None
+        return kept
 
     def _after_refusal(
         self, error: TokenRequestFailed, current: Current, client: ClientRecord
@@ -262,6 +267,9 @@ class Access:
             raise error
         # Its frames would keep alive whatever they hold.
         self.in_use.why = error.with_traceback(None)
+        if error.error == _NO_GOOD:
+            # The token was no new one that does not do: it is over, and another one may do.
+            self.authority.forget_logins()
         if error.error in (_NO_GOOD, *FORGOTTEN):
             # Only what was refused: whatever is newer stays.
             self.in_use.forget(current.version)
@@ -403,16 +411,18 @@ class Access:
         self.in_use.current = None
         self.in_use.asked.clear()
         try:
-            if current is None or found is None:
-                return False
-            return self.authority.revoke(errand, current.grant, found)
-        except (AuthError, CallTimeout, UsageError) as error:
-            logger.warning("A token for %s could not be revoked: %s", self.server_name, error)
-            return False
+            return current is not None and found is not None and self._revoke(errand, current.grant, found)
         finally:
             if key is not None:
                 self.vault.forget_grant_under(key)
             self.in_use.news.tell()
+
+    def _revoke(self, errand: Errand, grant: Grant, found: ServerRecord) -> bool:
+        try:
+            return self.authority.revoke(errand, grant, found)
+        except (AuthError, CallTimeout, UsageError) as error:
+            logger.warning("A token for %s could not be revoked: %s", self.server_name, error)
+            return False
 
     @contextmanager
     def _locked(self, errand: Errand) -> Iterator[None]:

@@ -166,14 +166,15 @@ class Attempt:
         access, errand = self._access, self._errand
         used = self._current.grant.access_token if self._current is not None else None
         if step.what in (NONCE, RESEND):
-            current = self._current if step.what == NONCE else access.read() or self._current
-            assert current is not None
-            return current
-        if step.what == REFRESH:
+            current = self._current if step.what == NONCE else access.read()
+        elif step.what == REFRESH:
             current = access.renew(errand, used)
-            if current is not None:
-                return current
-            step = self._without_refresh(challenge, method)
+        else:
+            current = None
+        if current is not None:
+            return current
+        if step.what in (NONCE, RESEND, REFRESH):
+            step = self._without_grant(challenge, method)
         if step.what == STEP_UP:
             demanded = " ".join(demanded_scopes(challenge, used))
             got = access.step_up(errand, used, challenge, step.scope, demanded)
@@ -184,8 +185,8 @@ class Attempt:
             self._tried[-1] = RESEND
         return got.current
 
-    def _without_refresh(self, challenge: Optional[Challenge], method: str) -> Try:
-        """Say what follows a refresh that came to nothing.
+    def _without_grant(self, challenge: Optional[Challenge], method: str) -> Try:
+        """Say what follows where there is no grant: the refresh came to nothing, or the user has logged out.
 
         Raises:
             AuthError: Nothing does.

@@ -86,6 +86,12 @@ class Authority:
         recent = [each for each in known.logins if abs(_now() - each) < _LOGIN_SECONDS] if known else []
         return len(recent) >= MOST_LOGINS
 
+    def forget_logins(self) -> None:
+        """Have the earlier logins count no more: what they brought is over, and was of use before."""
+        known = self.known()
+        if known is not None and known.logins:
+            self._vault.keep_found(self._server, replace(known, logins=()))
+
     # --- the client ----------------------------------------------------------------------------------------
 
     def known_client(self, issuer: str) -> Optional[ClientRecord]:

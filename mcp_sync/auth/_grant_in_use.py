@@ -124,7 +124,7 @@ class GrantInUse:
                 break
             stored = self._vault.grant_under(key)
             if not is_login:
-                # Nothing there: somebody has logged out. The grant serves the request at hand, and no other.
+                # Nothing there: somebody has logged out, and the grant serves nobody.
                 self.current = self._usable(stored.grant, stored.version) if stored is not None else None
                 return self.current or current
             expected = stored.version if stored is not None else None

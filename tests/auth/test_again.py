@@ -12,6 +12,7 @@ import requests
 
 from mcp_sync import Client, ClientCredentials
 from mcp_sync.auth import FileStore, LoopbackBrowser, MemoryStore, OAuth
+from mcp_sync.auth._decisions import RESEND, Case, Try, decide
 from mcp_sync.errors import AuthError, AuthorizationRequired, InsufficientScope
 from mcp_sync.testing._http import HTTPReply
 
@@ -156,6 +157,47 @@ def test_a_grant_that_was_found_for_another_server_may_be_refreshed_where_it_is_
         assert session.post(f"{base}/b", auth=person(store=store), timeout=20).status_code == 200
     assert server.asked["authorize"] == 1
     assert server.asked["refresh_token"] == 1
+
+
+def test_a_user_logs_in_as_often_as_the_server_forgets_all_its_tokens(server, endpoint) -> None:
+    store = MemoryStore()
+    for _ in range(5):
+        assert [type(error) for error in redirects(endpoint.url, store)] == [AuthorizationRequired]
+        server.expire_all()
+        server.refresh_tokens.clear()
+
+
+def test_a_log_out_just_before_a_grant_is_sent_again_leads_to_a_login(server, endpoint, monkeypatch) -> None:
+    store = MemoryStore()
+    one = person(store=store, server_url=endpoint.url)
+    two = OAuth(store=store, server_url=endpoint.url, interactive=False)
+    sent_again: list[bool] = []
+
+    def log_in(request: Any) -> Any:
+        server.on_resource = lambda request: None
+        add(endpoint.url, one)
+        return HTTPReply(401, {"WWW-Authenticate": "Bearer"})
+
+    def decide_and_log_out(case: Case) -> Any:
+        decision = decide(case)
+        if decision == Try(RESEND):
+            sent_again.append(one.logout())
+        return decision
+
+    server.on_resource = log_in
+    monkeypatch.setattr("mcp_sync.auth._attempt.decide", decide_and_log_out)
+    with pytest.raises(AuthorizationRequired):
+        requests.post(endpoint.url, json={}, auth=two, timeout=20)
+    assert len(sent_again) == 1
+
+
+def test_a_nonce_that_is_asked_for_without_a_token_leads_to_a_login(server, endpoint) -> None:
+    demand = {"WWW-Authenticate": 'DPoP error="use_dpop_nonce"', "DPoP-Nonce": "n"}
+    server.on_resource = lambda request: (
+        None if "authorization" in request.headers else HTTPReply(401, demand)
+    )
+    with pytest.raises(AuthorizationRequired):
+        requests.post(endpoint.url, json={}, auth=OAuth(interactive=False), timeout=20)
 
 
 @pytest.mark.parametrize("same_store", [True, False])

@@ -19,7 +19,7 @@ from mcp_sync.auth import DeviceCode, FileStore, LoopbackBrowser, MemoryStore, O
 from mcp_sync.auth._errand import Errand
 from mcp_sync.auth._turn import Turn
 from mcp_sync.auth._under_way import UnderWay
-from mcp_sync.errors import CallCancelled, ConnectionLost
+from mcp_sync.errors import AuthorizationRequired, CallCancelled, ConnectionLost
 
 from .oauth_server import OAuthServer, json_reply, protected, visit
 from .plain_server import Reply
@@ -103,6 +103,30 @@ def test_a_refresh_goes_on_when_its_call_is_cancelled_and_the_next_call_takes_it
     assert server.asked["refresh_token"] == 1
     assert server.asked["authorize"] == 1
     assert not server.revoked_families
+
+
+def test_what_a_refresh_brings_after_a_log_out_is_revoked(server, endpoint) -> None:
+    store, errors = MemoryStore(), []
+    assert add(endpoint.url, OAuth(store=store, interaction=LoopbackBrowser(open=visit)))
+    auth = OAuth(store=store, interactive=False, server_url=endpoint.url)
+
+    def late() -> None:
+        with pytest.raises(AuthorizationRequired) as caught:
+            add(endpoint.url, auth)
+        errors.append(caught.value)
+
+    server.expire_all()
+    server.may_answer.clear()
+    caller = threading.Thread(target=late)
+    caller.start()
+    assert server.acted.wait(WAIT)
+    (access,) = auth._accesses.values()
+    assert access.log_out(0.1) is False  # It does not wait for the refresh.
+    server.may_answer.set()
+    caller.join(WAIT)
+    assert len(errors) == 1
+    assert server.tokens == {}  # There was one when the server had acted.
+    assert auth.status().state == "needs_login"
 
 
 def test_a_close_does_not_lose_the_refresh_of_a_call(server, endpoint, tmp_path) -> None:
