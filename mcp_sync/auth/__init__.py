@@ -23,9 +23,9 @@ How it is made, from above to below:
 - ``_hook``: the hook of requests that they share; ``_attempt``: what comes after a refusal; ``_decisions``:
   what to do about it (pure); ``_resending``, ``_proofs``: how a request is sent again;
 - ``_access``: what a request to one server needs, got by one thread (``_turn``) and one process at a time;
-  ``_work``: what is done to its end, whoever waits; ``_grant_in_use``, ``_current``: the grant;
-  ``_authority``: the authorization server; ``_login``: a login that is to be done; ``_status``: what there
-  is;
+  ``_work``: what is done to its end, whoever waits; ``_under_way``: what the end of a process waits for;
+  ``_grant_in_use``, ``_current``: the grant; ``_authority``: the authorization server; ``_login``: a login
+  that is to be done; ``_status``: what there is;
 - ``_interaction``, ``_callback_server``, ``_paste_back``: how a person is asked;
 - ``_fetching``, ``_addresses``, ``_errand``: how authorization servers are asked, where they may be, how
   long it takes;

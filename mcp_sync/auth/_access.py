@@ -267,8 +267,9 @@ class Access:
             raise error
         # Its frames would keep alive whatever they hold.
         self.in_use.why = error.with_traceback(None)
-        if error.error == _NO_GOOD:
-            # The token was no new one that does not do: it is over, and another one may do.
+        served = self.in_use.news.has_served(self.server, current.grant.access_token)
+        if error.error == _NO_GOOD and served:
+            # It was of use, and is over: that is not like a new one which is refused, and another may do.
             self.authority.forget_logins()
         if error.error in (_NO_GOOD, *FORGOTTEN):
             # Only what was refused: whatever is newer stays.

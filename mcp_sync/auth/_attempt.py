@@ -56,7 +56,10 @@ class Attempt:
 
     def after(self, response: requests.Response, **options: Any) -> requests.Response:
         """Deal with a refusal: the response hook."""
-        if response.status_code < 300 and (self._current is None or self._current.prover is None):
+        current = self._current
+        if response.status_code < 300 and (current is None or current.prover is None):
+            if current is not None and not current.serves:
+                self._note_service(current)
             return response
         try:
             return self._after(response, options)
@@ -86,6 +89,8 @@ class Attempt:
                 if self._tried[-1:] == [NONCE]:
                     self._tried.pop()  # It has served. Where a redirect leads, another may be needed.
                 self._direct_proof(response, sent)
+                if response.status_code < 300 and self._current is not None:
+                    self._note_service(self._current)
                 return response
             challenge = relevant_challenge(response.headers, self._schemes())
             decision = self._decide(response, challenge)
@@ -219,6 +224,11 @@ class Attempt:
         """Return the schemes of challenges: what a server says of the other kind of token counts less."""
         is_bound = self._current is not None and self._current.prover is not None
         return ("dpop", "bearer") if is_bound else ("bearer", "dpop")
+
+    def _note_service(self, current: Current) -> None:
+        """Remember that a token was of use: when it is over, it makes sense to log in again."""
+        current.serves = True
+        self._access.in_use.news.serves(self._access.server, current.grant.access_token)
 
     def _note_nonce(self, response: requests.Response, nonce: Optional[str]) -> None:
         """Remember a nonce for the requests to come."""

@@ -32,11 +32,12 @@ class Current:
         prover: What proves the possession of its key, ``None`` for a token that has none.
         news: The latest change that was known when the store was looked into.
         look_at: From when on the store is to be looked into again, in seconds since 1970.
+        serves: Whether the server has taken it, as far as this object knows.
     """
 
     __slots__ = (
         *("_header", "_write_at", "grant", "look_at", "news"),
-        *("prover", "renew_at", "replaces", "version"),
+        *("prover", "renew_at", "replaces", "serves", "version"),
     )
 
     def __init__(
@@ -54,6 +55,7 @@ class Current:
         self.prover = prover
         self.news: Optional[object] = None
         self.look_at = 0.0
+        self.serves = False
         self._write_at = float("inf")  # It is being written.
         self._header = f"{grant.token_type} {grant.access_token}"
 

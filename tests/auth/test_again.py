@@ -68,8 +68,15 @@ def test_a_user_is_not_sent_again_for_a_scope_that_was_asked_for_in_vain(server,
     assert [bool(error.url) for error in errors] == [True, True, False]
 
 
-def test_a_server_that_refuses_all_tokens_does_not_send_users_round_for_ever(server, endpoint) -> None:
+@pytest.mark.parametrize("refreshes", [True, False])
+def test_a_server_that_refuses_all_tokens_does_not_send_users_round_for_ever(
+    server, endpoint, refreshes
+) -> None:
     server.refuses_tokens = True
+    refusal = json_reply({"error": "invalid_grant"}, 400)
+    server.on_token = lambda form: (
+        refusal if form["grant_type"] == "refresh_token" and not refreshes else None
+    )
     errors = redirects(endpoint.url, MemoryStore())
     assert [type(error) for error in errors] == [AuthorizationRequired] * 3 + [AuthError]
     assert "refuses a new token as well" in str(errors[-1])
