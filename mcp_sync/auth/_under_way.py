@@ -1,8 +1,9 @@
 """What the end of a process waits for: work whose outcome nobody else has.
 
 An interpreter that ends in good order waits by `atexit`. A worker of `multiprocessing` that was forked ends
-by ``os._exit``, which runs no such thing, but it runs the finalizers of `multiprocessing.util` before. Who
-calls ``os._exit`` alone gives away what is under way: the next process may have to log in.
+by ``os._exit``, which runs no such thing, but it runs the finalizers of `multiprocessing.util` before, and
+one of Celery sends a signal. Who calls ``os._exit`` alone gives away what is under way: the next process may
+have to log in.
 """
 
 from __future__ import annotations
@@ -51,18 +52,26 @@ class UnderWay:
         """Wait for all that is under way, and for what it leads to: five seconds at most."""
         deadline = Deadline(_EXIT_SECONDS)
         with suppress(KeyboardInterrupt):
-            while self._latches and not deadline.expired:
-                latch = self._latches[0]
-                if latch.wait(deadline):
-                    self.ends(latch)
+            # A copy, as others end meanwhile.
+            while (latches := list(self._latches)) and not deadline.expired:
+                if latches[0].wait(deadline):
+                    self.ends(latches[0])
 
 
 def _wait_in_worker(wait: Any) -> None:
-    """Have a worker of `multiprocessing` wait at its end, if this process is one."""
+    """Have a worker of `multiprocessing`, or of Celery, wait at its end, if this process is one."""
     # Whoever is one has loaded both.
     process, util = (sys.modules.get(f"multiprocessing.{name}") for name in ("process", "util"))
     if process is not None and util is not None and process.parent_process() is not None:
         util.Finalize(None, wait, exitpriority=0)
+    # The workers of a prefork pool run no finalizers, but say that they end.
+    signals = sys.modules.get("celery.signals")
+    if signals is not None:
+        signals.worker_process_shutdown.connect(_at_signal, weak=False)
+
+
+def _at_signal(**about: Any) -> None:
+    under_way.wait()
 
 
 under_way = UnderWay()

@@ -321,6 +321,23 @@ def leave():
     assert server.asked["refresh_token"] == 1
 
 
+def test_the_end_of_a_worker_of_celery_waits_for_a_refresh() -> None:
+    pytest.importorskip("celery")
+    program = """
+import threading
+from celery import signals
+from mcp_sync._concurrency.locks import Latch
+from mcp_sync.auth._under_way import under_way
+
+latch = Latch()
+under_way.begins(latch)
+threading.Timer(0.3, latch.open).start()
+signals.worker_process_shutdown.send(sender=None, pid=1, exitcode=0)
+assert latch.is_open
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=WAIT)
+
+
 def test_what_has_ended_is_not_waited_for() -> None:
     under_way, ended, forgotten = UnderWay(), Latch(), Latch()
     under_way.begins(ended)
