@@ -222,6 +222,11 @@ def _first_fault(validator: Any, value: Any) -> Optional[str]:
     except Exception as broken:
         # What a broken schema can raise within jsonschema is nowhere listed.
         raise _unusable(f"{type(broken).__name__}: {excerpt(str(broken))}") from broken
+    except BaseException as panic:
+        # The tables of jsonschema, in Rust, panic where a comparison within them exceeds the recursion limit.
+        if type(panic).__name__ != "PanicException":
+            raise
+        raise RecursionError from None
     return None if error is None else f"{_pointer(error.absolute_path)}: {excerpt(error.message)}"
 
 
