@@ -129,7 +129,7 @@ def test_a_handler_that_raises_at_any_point_leaves_no_subscription_behind(place:
 def test_a_signal_while_the_acknowledgement_is_waited_for_ends_the_subscription() -> None:
     server = make_server()
     server.listen_with(Listening(acknowledges=False))
-    with server.serve_http() as endpoint, Client(endpoint.url, retry=SOON) as client:
+    with server.serve_http() as endpoint, Client(endpoint.url, retry=SOON, mode="2026-07-28") as client:
         main = threading.get_ident()
 
         def strike() -> None:
