@@ -39,6 +39,8 @@ def finish(client: Client, file: Path) -> None:
 
 
 def main() -> None:
+    if len(sys.argv) < 4:
+        sys.exit(__doc__)
     url, what, file = sys.argv[1:4]
     with Client(url) as client:
         if what == "begin":

@@ -64,6 +64,8 @@ def answer(url: str, path: Path, typed: dict[str, str]) -> None:
 
 
 def main() -> None:
+    if len(sys.argv) < 4:
+        sys.exit(__doc__)
     command, url, path, *words = sys.argv[1:]
     if command == "ask":
         ask(url, Path(path))

@@ -62,7 +62,7 @@ def _read(path: Path) -> Optional[dict[str, Any]]:
         return None
     try:
         digests = json.loads(path.read_bytes())["files"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
     return digests if isinstance(digests, dict) else None
 

@@ -41,7 +41,7 @@ logger = logging.getLogger("mcp_sync.session")
 # where other tasks wait for the thread.
 _SILENCE, _SHARED_SILENCE = 15.0, 0.5
 # Seconds of silence after which a look counts as failed where other tasks wait for the thread.
-_SHARED_LOOK = 5.0
+_SHARED_LOOK = 2.0
 _NOTIFICATIONS = ("notifications/tasks", "notifications/tasks/status")
 
 

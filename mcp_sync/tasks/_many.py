@@ -120,11 +120,23 @@ class _Queue:
         while True:
             self._sleep()
             _, number, handle, following = self._waiting[0]
+            started = time.monotonic()
             again = self._step(number, handle, following)
             heapq.heappop(self._waiting)
+            if time.monotonic() - started > LEAST:
+                self._put_behind(handle)
             if again is None:
                 return handle
             heapq.heappush(self._waiting, again)
+
+    def _put_behind(self, slow: TaskHandle) -> None:
+        """Let tasks of other clients go first that are due already: a slow server delays its own alone."""
+        now = time.monotonic()
+        self._waiting = [
+            (max(due, now) if handle._session is slow._session else due, number, handle, following)
+            for due, number, handle, following in self._waiting
+        ]
+        heapq.heapify(self._waiting)
 
     def _those_left(self) -> str:
         ids = [handle.id for _, _, handle, _ in sorted(self._waiting, key=lambda entry: entry[1])]

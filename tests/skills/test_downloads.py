@@ -107,6 +107,10 @@ def break_the_manifest(folder: Path) -> None:
     (folder / MANIFEST).write_text("{}")
 
 
+def nest_the_manifest(folder: Path) -> None:
+    (folder / MANIFEST).write_text("[" * 100_000)
+
+
 @pytest.mark.parametrize(
     ("deed", "named"),
     [
@@ -116,6 +120,7 @@ def break_the_manifest(folder: Path) -> None:
         (add_a_link, "'logo.png' was added"),
         (lose_the_manifest, MANIFEST),
         (break_the_manifest, MANIFEST),
+        (nest_the_manifest, MANIFEST),
     ],
 )
 def test_what_somebody_else_has_added_or_changed_is_never_deleted(

@@ -289,6 +289,19 @@ def test_a_look_that_is_not_answered_is_given_up_for_the_sake_of_the_others(monk
         found.close()
 
 
+def test_a_slow_server_delays_its_own_tasks_alone(monkeypatch):
+    monkeypatch.setattr(_following, "_SHARED_LOOK", 0.2)
+    crowd = Crowd()
+    crowd.end("b")
+    silent, other = PostTarget(server(tasks_get=None)), PostTarget(crowd.scripts())
+    with Client(silent) as client, Client(other) as second:
+        handles = [*(client.task(f"a{number}") for number in range(6)), second.task("b")]
+        found = as_completed(handles, timeout=60)
+        assert next(found).id == "b"
+        assert len(silent.now.received("tasks/get")) == 1
+        found.close()
+
+
 def test_what_the_caller_does_in_between_is_no_silence(kind, monkeypatch):
     ahead, crowd = [0.0], Crowd()
     monkeypatch.setattr(deadline, "_now", lambda: time.monotonic() + ahead[0])
