@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from engine.scripted import DuplexChannel, Target
 
-from mcp_sync import Client, InMemory, LegacySSE, Retry
+from mcp_sync import Client, InMemory, LegacySSE, Retry, Timeouts
 from mcp_sync._concurrency.pending import PendingCall
 from mcp_sync._protocol.frames import Frame
 from mcp_sync.testing import FakeServer
@@ -67,7 +67,8 @@ class Place(NamedTuple):
     @contextmanager
     def client(self, server: FakeServer, **options: Any) -> Iterator[Client]:
         """Serve, and connect a client."""
-        options = {"mode": self.mode, "retry": SOON, **options}
+        # On a busy machine a server may need long to answer the probe, and count as an older one.
+        options = {"mode": self.mode, "retry": SOON, "timeouts": Timeouts(probe=20), **options}
         if self.channel == "memory":
             with Client(InMemory(server), **options) as client:
                 yield client
