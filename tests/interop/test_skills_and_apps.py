@@ -11,6 +11,7 @@ import pytest
 from mcp_sync import Client, InvalidParams, Stdio
 from mcp_sync.apps import Apps, app_tools, model_tools
 from mcp_sync.skills import Skills
+from mcp_sync.skills._manifest import MANIFEST
 
 from .harness import HANDSHAKE, MODERN, HttpServer
 from .install import venv_python
@@ -67,7 +68,7 @@ def test_skills_are_listed_and_verified_with_front_matter_as_people_write_it(ski
 def test_a_skill_is_downloaded(skilled: Client, tmp_path: Path) -> None:
     folder = skilled.skills.download("acme/refunds", tmp_path / "refunds")
     found = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
-    assert found == {"SKILL.md", "templates/mail.md", "all bytes.bin"}
+    assert found == {"SKILL.md", MANIFEST, "templates/mail.md", "all bytes.bin"}
     assert (folder / "all bytes.bin").read_bytes() == bytes(range(256))
 
 

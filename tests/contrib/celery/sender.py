@@ -20,12 +20,14 @@ def do(what: str, *args: Any) -> Any:
     result = jobs.app.AsyncResult(args[0])
     if what == "answer":
         return answer(result, args[1])
+    # Before the rest: what is asked then is there when the state says so.
+    state = result.state
     asked = question(result) or {}
     info = result.info
     if isinstance(info, BaseException):
         info = {"error": type(info).__name__, "args": list(info.args), "text": str(info)}
     questions = {key: request.params.message for key, request in asked.items()}
-    return {"state": result.state, "info": info, "questions": questions}
+    return {"state": state, "info": info, "questions": questions}
 
 
 for line in sys.stdin:
