@@ -63,7 +63,9 @@ class Timeouts:
 
     Attributes:
         connect: TCP and TLS until the connection stands.
-        probe: The wait for an answer to ``server/discover`` before a server counts as an older one.
+        probe: The wait for an answer to ``server/discover`` before a server counts as an older one, on a stream
+            that all requests share (stdio, WebSocket, HTTP+SSE). Over Streamable HTTP, where an older server
+            refuses what it does not know, silence says less: there it is five times as long.
         open: The whole opening: connect, probe, handshake. What authorization takes meanwhile, a login by the
             user included, does not count here (`mcp_sync.auth`).
         silence: How long a call may stay without a sign of life. Progress resets this clock.
@@ -142,8 +144,8 @@ class Retry:
         longest_wait: The most seconds that a server may have a call wait (``Retry-After``). Above it the call
             raises `HTTPStatusError` at once, with ``retry_after``. Also the longest pause before a
             subscription that broke off is opened again.
-        listen: How often in a row it may fail to open a subscription (`listen`) again that broke off. 0 for
-            never.
+        listen: How often in a row it may fail to open a subscription (`listen`) again that broke off. One that
+            breaks off within 10 seconds without an event has failed, too. 0 for never.
     """
 
     attempts: int = 3

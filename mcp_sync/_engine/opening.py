@@ -31,6 +31,9 @@ from ..errors import CallTimeout, ConnectFailed, ConnectionLost, HTTPStatusError
 from ..options import Retry, Timeouts
 from .connection import NO_OPTIONS, Connection
 
+# How many times `Timeouts.probe` a server may take that has the probe for itself: see there.
+_PATIENCE_WITH_EXCHANGES = 5
+
 
 class KnownServers:
     """Which servers were found to need what only older ones need, for the life of the process."""
@@ -205,9 +208,12 @@ class Opener:
 
     def _probe(self, connection: Connection, era: Era) -> Any:
         """Send the probe so that an answer which comes too late can still be read."""
-        bound = self._deadline.within(self._timeouts.probe)
+        duplex, patience = connection.channel.duplex, self._timeouts.probe
+        if patience is not None and not duplex:
+            patience *= _PATIENCE_WITH_EXCHANGES
+        bound = self._deadline.within(patience)
         # On a shared stream the call outlives the wait; a POST of its own ends with it.
-        call = connection.prepare(methods.DISCOVER, self._deadline if connection.channel.duplex else bound)
+        call = connection.prepare(methods.DISCOVER, self._deadline if duplex else bound)
         params = era.params({}, {})
         body = connection.encode(methods.DISCOVER.method, params, call.id)
         headers = era.headers(methods.DISCOVER, params)

@@ -121,6 +121,30 @@ def test_the_probe_of_a_silent_server_costs_no_more_than_its_own_bound():
         assert time.monotonic() - started < 2
 
 
+def test_a_server_with_a_request_for_the_probe_alone_may_be_slow_to_answer_it():
+    asked, answer = threading.Event(), threading.Event()
+
+    def hold_the_probe(request):
+        if b"server/discover" in request.body:
+            asked.set()
+            answer.wait(10)
+
+    with FakeServer().serve_http(intercept=hold_the_probe) as endpoint:
+        opening = Background(Client(endpoint.url, timeouts=Timeouts(probe=0.5)).open)
+        assert asked.wait(10)
+        time.sleep(0.6)
+        answer.set()
+        client = opening.result()
+        assert client.protocol_version == MODERN
+        client.close()
+
+
+def test_a_server_that_is_silent_to_a_probe_of_its_own_is_greeted_at_last():
+    target = PostTarget({**legacy(), "server/discover": lambda request: None})
+    with Client(target, timeouts=Timeouts(probe=0.02)) as client:
+        assert client.protocol_version == LEGACY
+
+
 def test_an_answer_to_the_probe_that_comes_late_makes_the_server_modern_after_all():
     target = DuplexTarget({})
     opening = Background(Client(target, timeouts=Timeouts(probe=0.02)).open)
