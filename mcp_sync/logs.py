@@ -3,7 +3,7 @@
 >>> client = Client(url, name="weather", logging_callback=mcp_sync.logs.to_logging)
 
 They go to the logger ``mcp_sync.server.<name of the client>``, or ``mcp_sync.server`` where `to_logging` is
-used without a client. The loggers of this package itself are listed in the README.
+used without a client. The loggers of this package itself are listed in ``examples/observability.md``.
 """
 
 from __future__ import annotations

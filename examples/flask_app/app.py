@@ -24,7 +24,7 @@ from mcp_sync.contrib.flask import MCP
 
 mcp = MCP()
 
-# What is being cooked, by a name that nobody can guess. For one process: see README.md for Celery.
+# What is being cooked, by a name that nobody can guess. For one process: see celery.md for more.
 orders: dict[str, dict[str, Any]] = {}
 
 

@@ -1,4 +1,4 @@
-"""The web application of the README as two processes that share a store; and logins that nobody makes."""
+"""The web application of the page about logins, as two processes with one store; and logins nobody makes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mcp_sync.errors import AuthorizationRequired, InsufficientScope
 
 from .oauth_server import OAuthServer, agree, protected
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "examples" / "authorization.md"
 REDIRECT = "https://app.example.com/oauth/callback"
 
 # A process of the application: one request in each line, one response in each line.
@@ -66,8 +66,8 @@ class Process:
 
 @pytest.fixture
 def application(endpoint: Any, tmp_path: Path) -> Path:
-    """The thirty lines of the README, as a program."""
-    every = re.findall(r"^```python\n(.*?)^```$", README.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    """The thirty lines of the page, as a program."""
+    every = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
     (code,) = [each.partition("\n\n\nstatus, url =")[0] for each in every if "def oauth_of(user)" in each]
     code = code.replace("https://secure.example.com/mcp", endpoint.url)
     code = code.replace('"grants.sqlite"', repr(str(tmp_path / "grants.sqlite")))
@@ -76,7 +76,7 @@ def application(endpoint: Any, tmp_path: Path) -> Path:
     return program
 
 
-def test_the_application_of_the_readme_runs_in_two_processes(application, server) -> None:
+def test_the_application_of_the_page_runs_in_two_processes(application, server) -> None:
     with Process(application) as one, Process(application) as other:
         status, url = one.get("page", "ada")
         assert status == 302

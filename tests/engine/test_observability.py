@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import pickle
-import re
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -361,14 +359,3 @@ def test_no_count_is_lost_among_threads():
         finally:
             sys.setswitchinterval(before)
         assert client.stats.calls == 300
-
-
-def test_the_names_of_all_loggers_are_in_the_readme():
-    package = Path(mcp_sync.__file__).parent
-    # What helps a framework says so in a section of its own.
-    sources = [path for path in package.rglob("*.py") if "contrib" not in path.parts]
-    texts = [path.read_text(encoding="utf-8") for path in sources]
-    names = {name for text in texts for name in re.findall(r'getLogger\("(mcp_sync\.[a-z._]+)"\)', text)}
-    readme = (package.parent / "README.md").read_text(encoding="utf-8")
-    assert len(names) > 10
-    assert {name for name in names if f"`{name}`" not in readme} == set()

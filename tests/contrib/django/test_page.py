@@ -1,0 +1,32 @@
+"""What the page about Django says is Python, and names settings and commands that there are."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from django.core.management import get_commands
+
+from mcp_sync.contrib.django import conf, signals
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "examples" / "django.md").read_text(encoding="utf-8")
+
+
+def test_the_code_is_python():
+    found = re.findall(r"```python \S+\n(.*?)```", PAGE, re.DOTALL)
+    assert len(found) == 2
+    for code in found:
+        compile(code, "django.md", "exec")
+
+
+def test_the_settings_exist():
+    inner = PAGE.partition("MCP_SYNC = {")[2].partition("\n}")[0]
+    named = re.findall(r'^    "(\w+)":', inner, re.MULTILINE)
+    assert named
+    assert set(named) <= set(conf.DEFAULTS)
+
+
+def test_the_commands_and_signals_exist():
+    assert set(re.findall(r"`(mcp_(?!sync|fake|login_required)\w+)`", PAGE)) <= set(get_commands())
+    assert all(hasattr(signals, name) for name in re.findall(r"`(grant_\w+|tool_\w+|task_\w+)`", PAGE))
