@@ -144,8 +144,8 @@ class Retry:
         longest_wait: The most seconds that a server may have a call wait (``Retry-After``). Above it the call
             raises `HTTPStatusError` at once, with ``retry_after``. Also the longest pause before a
             subscription that broke off is opened again.
-        listen: How often in a row it may fail to open a subscription (`listen`) again that broke off. One that
-            breaks off within 10 seconds without an event has failed, too. 0 for never.
+        listen: How often in a row it may fail to open a subscription (`listen`) again that broke off. One
+            that breaks off within 10 seconds without an event has failed, too. 0 for never.
     """
 
     attempts: int = 3

@@ -17,8 +17,18 @@ from .._concurrency.deadline import Deadline
 from .._concurrency.threads import spawn
 from .._protocol.methods import LISTEN
 from .._protocol.recovery import Drops, after_failure, reopening_delay
-from .._protocol.subscription import Interest, Resync
-from ..errors import CallCancelled, ClientClosed, ConnectFailed, Forked, MCPError, another
+from .._protocol.subscription import Event, Interest, Resync
+from ..errors import (
+    CallCancelled,
+    ClientClosed,
+    ConnectFailed,
+    ConnectionLost,
+    Forked,
+    MCPError,
+    MessageTooLarge,
+    SessionExpired,
+    another,
+)
 from .engine import Engine
 from .feed import CLOSED, FAILED, GRACEFUL, Feed
 from .listening import ByRequest, BySession
@@ -40,6 +50,7 @@ class Listener:
     - ``feed.ended``: its own thread, or whoever calls `stop`; only the first time counts;
     - ``is_acknowledged``: by request, the reading thread; by session, its own; its own takes it back before
       each attempt;
+    - ``has_brought``: the reading threads; its own takes it back before each attempt;
     - ``_first``: its own thread, after the first attempt.
 
     Args:
@@ -56,6 +67,7 @@ class Listener:
         token: Ends the request that an attempt waits for.
         changed: Rings when what an attempt waits for may have changed.
         is_acknowledged: Whether the current attempt is.
+        has_brought: Whether the current attempt has brought an event.
         threads: The thread, once it runs.
     """
 
@@ -71,7 +83,7 @@ class Listener:
         self.meta = meta
         self.token = CancelToken()
         self.changed = Bell()
-        self.is_acknowledged = False
+        self.is_acknowledged = self.has_brought = False
         self.threads: list[threading.Thread] = []
         self._first: Optional[Deadline] = first
         self._bounds = (first.timeout, first.silence)
@@ -146,23 +158,30 @@ class Listener:
         Raises:
             MCPError: What cannot be mended, or has failed too often.
         """
-        drops = Drops()
+        drops = Drops(0, 1)
         failures: list[MCPError] = []
+        is_warned = False
         try:
             while self.feed.ended is None:
-                began = time.monotonic()
-                self.is_acknowledged = False
+                began, is_again = time.monotonic(), self.feed.honoured is not None
+                self.is_acknowledged = self.has_brought = False
                 try:
                     self._attempt(self._first or Deadline(*self._bounds))
                     self.feed.end(GRACEFUL)
                 except MCPError as error:
                     self._first = None
                     failures.append(error)
-                    drops = drops.after(self.is_acknowledged, time.monotonic() - began, error)
+                    seconds = time.monotonic() - began
+                    if is_again:
+                        drops = drops.after(self.is_acknowledged, seconds, self.has_brought, error)
                     delay = self._delay(failures, drops)
+                    if delay is None and self._is_loop(error, drops):
+                        raise _looped(error, drops) from another(error)
                     if delay is None:
                         raise
-                    level = logging.WARNING if drops.faults == 1 else logging.INFO
+                    is_news = isinstance(error, MessageTooLarge) and not is_warned
+                    is_warned = is_warned or is_news
+                    level = logging.WARNING if is_news else logging.INFO
                     logger.log(level, "A subscription is opened again in %.1f s: %s", delay, error)
                     self.changed.wait(lambda: self.feed.ended is not None, Deadline(delay))
         finally:
@@ -185,6 +204,11 @@ class Listener:
         if not self._reopens and self.living_engine().is_lost:
             return None
         return reopening_delay(drops, error, self._settings.retry, chance=random.random())
+
+    def _is_loop(self, error: MCPError, drops: Drops) -> bool:
+        """Whether to tell that the server opens and closes for ever, and not that it cannot be had."""
+        is_closed = isinstance(error, (ConnectionLost, SessionExpired))
+        return is_closed and 0 < self._settings.retry.listen <= drops.failures
 
     def _delay_of_call(self, failures: list[MCPError]) -> Optional[float]:
         """Return the same while the caller of ``listen`` still waits: by the rules of any call."""
@@ -210,8 +234,25 @@ class Listener:
         if before is not None:
             self.resync(waits)
 
+    def offer(self, event: Event, waits: bool) -> None:
+        """Take an event; see `Feed.offer`."""
+        self.has_brought = True
+        self.feed.offer(event, waits)
+
     def resync(self, waits: bool) -> None:
         """Say that events may have been lost."""
         if self._cache is not None:
             self._cache.lose_track()
         self.feed.offer(Resync(), waits)
+
+
+def _looped(error: MCPError, drops: Drops) -> MCPError:
+    """Return the error of the last attempt, with what came of all and what can be done."""
+    text = (
+        f"{LISTEN.method}: the subscription was opened again {drops.failures} times in a row, and broke off "
+        f"soon each time without an event (Retry.listen): {error}. Look at what ends the stream, the server "
+        "or a proxy; until then ask with calls, from time to time, for what may have changed"
+    )
+    twin = another(error)
+    twin.args = (text,)
+    return twin

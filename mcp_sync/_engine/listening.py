@@ -74,7 +74,7 @@ class ByRequest:
         if not (listener.is_acknowledged or self._is_early):
             self._is_early = True
             logger.warning("The server sent an event ahead of the acknowledgement of its subscription")
-        listener.feed.offer(event, waits=not shared)
+        listener.offer(event, waits=not shared)
 
 
 class BySession:
@@ -206,7 +206,7 @@ class BySession:
     def _observe(self, message: Mapping[str, Any]) -> None:
         event = self._listener.asked.event(message, shared=True)
         if event is not None:
-            self._listener.feed.offer(event, waits=False)
+            self._listener.offer(event, waits=False)
 
     def stands(self, gap: bool) -> None:
         """See `Watcher.stands`."""

@@ -153,31 +153,30 @@ def resume_delay(attempts: Attempts, asked: Optional[int], retry: Retry) -> Opti
 
 
 class Drops(NamedTuple):
-    """What came of the attempts in a row to keep a subscription open.
+    """What came of the attempts in a row to open a subscription again.
 
     Attributes:
-        failures: How many in a row to open it again were not acknowledged.
-        brief: How many in a row did not stand long, acknowledged or not.
-        faults: How many in a row were acknowledged, and broken off soon by a fault that comes again.
+        failures: How many in a row were of no use.
+        brief: How many in a row did not stand long, of use or not.
     """
 
     failures: int = 0
     brief: int = 0
-    faults: int = 0
 
-    def after(self, acknowledged: bool, seconds: float, error: Optional[MCPError] = None) -> Drops:
+    def after(self, acknowledged: bool, seconds: float, brought: bool, error: MCPError) -> Drops:
         """Count another one.
 
         Args:
-            acknowledged: Whether the server acknowledged it.
+            acknowledged: Whether the server acknowledged it. Alone that is no use: a server may do so, and
+                close it at once, for ever.
             seconds: How long it stood.
-            error: What broke it off.
+            brought: Whether it brought an event.
+            error: What broke it off. A message that is too large comes again, whatever came before it.
         """
         if acknowledged and seconds >= _LONG_ENOUGH:
             return Drops(0, 1)
-        if not acknowledged:
-            return Drops(self.failures + 1, self.brief + 1, self.faults)
-        return Drops(0, self.brief + 1, self.faults + 1 if isinstance(error, MessageTooLarge) else 0)
+        is_of_use = acknowledged and brought and not isinstance(error, MessageTooLarge)
+        return Drops(0 if is_of_use else self.failures + 1, self.brief + 1)
 
 
 def reopening_delay(drops: Drops, error: MCPError, retry: Retry, *, chance: float) -> Optional[float]:
@@ -189,7 +188,7 @@ def reopening_delay(drops: Drops, error: MCPError, retry: Retry, *, chance: floa
         retry: What the user allows.
         chance: A random number from 0 to 1, so that many clients do not come back at once.
     """
-    if max(drops.failures, drops.faults) >= retry.listen or not _passes(error):
+    if drops.failures >= retry.listen or not _passes(error):
         return None
     # Doubling a float for ever ends in an error.
     grown = min(retry.backoff * 2.0 ** min(drops.brief - 1, 30), retry.longest_wait)

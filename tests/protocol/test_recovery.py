@@ -295,14 +295,18 @@ def test_a_subscription_is_given_up_after_so_many_failures_in_a_row():
 
 
 def test_what_came_of_a_subscription_is_counted():
-    drops = Drops().after(True, 0.1)
-    assert drops == Drops(0, 1)
-    drops = drops.after(False, 60.0)
-    assert drops == Drops(1, 2)
-    drops = drops.after(True, 0.1)
-    assert drops == Drops(0, 3)
+    drops = Drops(0, 1).after(True, 0.1, True, LOST)
+    assert drops == Drops(0, 2)
+    drops = drops.after(False, 60.0, False, LOST)
+    assert drops == Drops(1, 3)
+    # To acknowledge it, and close it at once, is no use to anybody.
+    drops = drops.after(True, 0.1, False, LOST)
+    assert drops == Drops(2, 4)
+    # Of use, but nothing to be had as fast as one can.
+    assert drops.after(True, 0.1, True, LOST) == Drops(0, 5)
     # It has stood, so the next pause is a short one.
-    assert drops.after(True, 10.0) == Drops(0, 1)
+    assert drops.after(True, 10.0, False, LOST) == Drops(0, 1)
+    assert drops.after(False, 0.1, True, LOST) == Drops(3, 5)
 
 
 def outage(error=LOST, failures=1, away=0.0, left=None, chance=0.5):
@@ -337,12 +341,11 @@ def test_an_outage_begins_with_its_first_failure():
     assert Outage().after(5.0).after(6.0) == Outage(2, 5.0)
 
 
-def test_a_subscription_that_the_same_fault_breaks_off_again_and_again_is_given_up():
-    fault, drops = MessageTooLarge("x", limit=1), Drops()
+@pytest.mark.parametrize("brought", [True, False])
+def test_a_subscription_that_the_same_fault_breaks_off_again_and_again_is_given_up(brought):
+    fault, drops = MessageTooLarge("x", limit=1), Drops(0, 1)
     for _ in range(2):
         assert reopen(fault, drops, Retry(listen=2)) is not None
-        drops = drops.after(True, 0.1, fault)
+        drops = drops.after(True, 0.1, brought, fault)
     assert reopen(fault, drops, Retry(listen=2)) is None
-    assert drops.after(False, 0.1, LOST).faults == 2
-    assert drops.after(True, 0.1, LOST).faults == 0
-    assert drops.after(True, 60.0, fault).faults == 0
+    assert drops.after(True, 60.0, brought, fault) == Drops(0, 1)

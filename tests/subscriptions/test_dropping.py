@@ -199,6 +199,77 @@ def test_a_server_that_closes_in_a_loop_is_asked_ever_more_rarely(monkeypatch: p
     assert waits[0] <= 1.5
 
 
+@pytest.mark.parametrize("has_callback", [False, True])
+def test_a_server_that_acknowledges_and_closes_for_ever_is_given_up(has_callback: bool) -> None:
+    server = make_server()
+    # The first one stands until it is dropped; all others end as soon as they are acknowledged.
+    server.listen_with(Listening(), Listening(ends_after=0, graceful=False))
+    faults: list[Any] = []
+    came = threading.Event()
+
+    def handle(message: Any) -> None:
+        if isinstance(message, Exception):
+            faults.append(message)
+            came.set()
+
+    options: Any = {"retry": Retry(backoff=0.001, listen=3), "message_handler": handle}
+    with server.serve_http() as endpoint, Client(endpoint.url, **options) as client:
+        told: list[Any] = []
+        events = client.listen(tools=True, on_event=told.append if has_callback else None)
+        server.wait_for_subscriptions()
+        before = len(endpoint.requests)
+        server.drop_subscriptions()
+        if has_callback:
+            assert came.wait(PATIENCE)
+            assert set(told) == {Resync()}
+        else:
+            with pytest.raises(ConnectionLost, match="opened again 3 times in a row") as caught:
+                list(events)
+            faults.append(caught.value)
+        assert events.ended == "failed"
+        assert len(endpoint.requests) == before + 3
+    (fault,) = faults
+    assert isinstance(fault, ConnectionLost)
+    assert "Retry.listen" in str(fault)
+    assert "ask with calls, from time to time" in str(fault)
+    assert isinstance(fault.__cause__, ConnectionLost)
+
+
+def test_a_server_that_brings_an_event_each_time_is_not_given_up() -> None:
+    server = make_server()
+    server.listen_with(Listening(flood=1, ends_after=1, graceful=False))
+    retry = Retry(backoff=0.001, longest_wait=0.001, listen=2)
+    with MODERN[0].client(server, retry=retry) as client, client.listen(tools=True) as events:
+        count = 0
+        while count < 10:
+            count += events.next(PATIENCE) == ToolsChanged()
+        assert events.ended is None
+
+
+def test_a_stream_of_the_session_that_never_stays_open_is_given_up() -> None:
+    server = make_server()
+
+    def empty(request: Any) -> Any:
+        if request.method == "GET" and is_tired.is_set():
+            return HTTPReply(200, {"content-type": "text/event-stream"}, b": at once\n\n")
+        return None
+
+    is_tired = threading.Event()
+    retry = Retry(backoff=0.001, resume=1, listen=3)
+    with (
+        server.serve_http(intercept=empty) as endpoint,
+        Client(endpoint.url, mode="legacy", retry=retry) as client,
+    ):
+        events = client.listen(tools=True)
+        is_tired.set()
+        endpoint.drop_connections()
+        with pytest.raises(ConnectionLost, match="opened again 3 times in a row"):
+            list(events)
+        assert events.ended == "failed"
+        # The session itself is fine.
+        assert client.list_tools().tools == []
+
+
 @pytest.mark.parametrize("who", ["subscription", "client", "nobody"])
 def test_a_pause_before_the_next_attempt_holds_nobody_up(who: str) -> None:
     server = make_server()
@@ -632,5 +703,6 @@ def test_an_event_that_is_too_large_each_time_ends_the_subscription(caplog: Any)
             while events.next(PATIENCE) == Resync():
                 pass
         assert events.ended == "failed"
-    assert len(attempts) == 3
+    # Opened, and opened again three times.
+    assert len(attempts) == 4
     assert len([text for text in warnings(caplog) if "more than 100 bytes" in text]) == 1
