@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Callable, Optional, TypeVar
 
 from pydantic import BaseModel
@@ -71,13 +71,14 @@ class Calls:
         """
         cursor: Optional[str] = None
         seen: set[str] = set()
+        keeps = self._engine.plan.cache is not None
         given: set[str] = set()
         begins_anew = False
         while True:
             try:
                 page = fetch(cursor)
             except InvalidParams:
-                if not cursor or begins_anew or self._engine.plan.cache is None:
+                if not cursor or begins_anew or not keeps:
                     raise
                 cursor, seen, begins_anew = None, set(), True
                 continue
@@ -85,17 +86,25 @@ class Calls:
             # Some servers send an empty cursor for "no more".
             if cursor and cursor in seen:
                 raise InvalidResult(f"the server sent the cursor {cursor!r} twice while listing {items}")
-            for item in getattr(page, items):
-                name = _name_of(item)
-                if begins_anew and name in given:
-                    continue
-                given.add(name)
-                yield item
+            if keeps:
+                yield from _news(getattr(page, items), given, begins_anew)
+            else:
+                yield from getattr(page, items)
             if not cursor:
                 return
             seen.add(cursor)
             if len(seen) >= self._limits.pages:
                 raise InvalidResult(f"more than {self._limits.pages} pages of {items} (Limits.pages)")
+
+
+def _news(page: Iterable[Any], given: set[str], begins_anew: bool) -> Iterator[Any]:
+    """Iterate over a page, after a new beginning without what was given before; note what is given."""
+    for item in page:
+        name = _name_of(item)
+        if begins_anew and name in given:
+            continue
+        given.add(name)
+        yield item
 
 
 def _name_of(item: Any) -> str:

@@ -51,6 +51,7 @@ class ToolIndex:
         elif self._headers:
             for tool in result.tools:
                 self._headers.pop(tool.name, None)
+        self._names.update([tool.name for tool in result.tools])
         for tool in result.tools:
             if isinstance(tool.output_schema, dict):
                 from .._protocol.schemas import OutputSchema
@@ -58,7 +59,6 @@ class ToolIndex:
                 self._schemas[tool.name] = OutputSchema(tool.output_schema)
             elif self._schemas:
                 self._schemas.pop(tool.name, None)
-            self._names.add(tool.name)
             if tool.execution is not None or self._admits_tasks:
                 self._learn_task_support(tool)
 
