@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from pydantic_core import from_json
 
 from ..errors import InvalidMessage, UsageError
+from .echoed import restore
 
 EXCERPT_LENGTH = 200
 # The limits of pydantic-core, which cannot be set.
@@ -208,7 +209,7 @@ def decode(data: Union[bytes, bytearray, memoryview, str]) -> Any:
 
     Read leniently: a leading byte order mark is dropped, bytes that are no UTF-8 and escaped lone
     surrogates become U+FFFD, ``NaN`` and infinities are taken as floats, and of two equal keys the
-    later one counts.
+    later one counts. What is sent back as it came (`echoed`) keeps its lone surrogates.
 
     Raises:
         InvalidMessage: It is not JSON, or nested deeper than 200 levels, or holds an integer of more
@@ -232,13 +233,16 @@ def _decode_leniently(data: Union[bytes, bytearray, str]) -> Any:
     # Looked for first, because the substitution stops at every escape of a message.
     repaired = _ESCAPE.sub(_without_lone_surrogate, text) if _SURROGATE_ESCAPE.search(text) else text
     try:
-        return from_json(repaired, cache_strings="keys")
+        value = from_json(repaired, cache_strings="keys")
     except ValueError as error:
         reached = (limit for sign, limit in _FIXED_LIMITS.items() if sign in str(error))
         what = next(reached, f"not JSON: {error}")
         raise InvalidMessage(
             f"what arrived is {what}", excerpt=text[:EXCERPT_LENGTH], request_id=_answered_id(text)
         ) from None
+    came = data if isinstance(data, str) else data.decode("utf-8", "surrogateescape")
+    restore(value, came.removeprefix("\ufeff"))
+    return value
 
 
 def _answered_id(text: str) -> Optional[int]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import InvalidResult
+from .echoed import is_text
 from .methods import MethodSpec
 
 INPUT_METHODS = ("elicitation/create", "sampling/createMessage", "roots/list")
@@ -23,7 +24,7 @@ def input_requests(spec: MethodSpec, result: Mapping[str, Any]) -> dict[str, dic
     if not spec.input_rounds:
         raise InvalidResult(f"{spec.method} must not ask for input", result=result)
     requests, state = result.get("inputRequests"), result.get("requestState")
-    if state is not None and not _is_text(state):
+    if state is not None and not is_text(state):
         raise InvalidResult(f"{spec.method}: requestState is no text, and cannot be sent back", result=result)
     if requests is None:
         if state is None:
@@ -32,17 +33,11 @@ def input_requests(spec: MethodSpec, result: Mapping[str, Any]) -> dict[str, dic
     if not isinstance(requests, dict):
         raise InvalidResult(f"{spec.method}: inputRequests is no object", result=result)
     for key, request in requests.items():
+        if not is_text(key):
+            raise InvalidResult(f"{spec.method}: a key of inputRequests is no text: {key!r}", result=result)
         if not isinstance(request, dict) or request.get("method") not in INPUT_METHODS:
             raise InvalidResult(f"{spec.method}: unknown input request {key!r}", result=result)
     return requests
-
-
-def _is_text(value: Any) -> bool:
-    """Whether a value is a string that comes back as it was: half a surrogate pair has no UTF-8."""
-    try:
-        return isinstance(value, str) and value.encode() is not None
-    except UnicodeEncodeError:
-        return False
 
 
 def next_params(

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
+from .._protocol.echoed import is_text
 from ..errors import InvalidResult
 
 ENDED = ("completed", "failed", "cancelled")
@@ -75,6 +76,8 @@ def read_state(raw: Mapping[str, Any], task_id: Optional[str] = None) -> TaskSta
     found, status = raw.get("taskId", task_id), raw.get("status")
     if not isinstance(found, str) or not found:
         raise InvalidResult("the server began a task without an id", result=raw)
+    if not is_text(found):
+        raise InvalidResult("the id of the task is no text, and cannot be sent back", result=raw)
     if task_id is not None and found != task_id:
         raise InvalidResult(f"asked for task {task_id}, the server answered for {found}", result=raw)
     if status not in _KNOWN:
@@ -102,6 +105,11 @@ def raw_requests(state: TaskState) -> dict[str, Any]:
     requests = state.raw.get("inputRequests")
     if not isinstance(requests, dict):
         raise InvalidResult(f"task {state.id} waits for input without saying which", result=state.raw)
+    for key in requests:
+        if not is_text(key):
+            raise InvalidResult(
+                f"task {state.id} asks under the key {key!r}, which is no text", result=state.raw
+            )
     return requests
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 
 import pytest
@@ -15,7 +16,7 @@ from mcp_sync.errors import (
     InvalidResult,
     RemoteError,
 )
-from mcp_sync.testing import FakeServer
+from mcp_sync.testing import FakeServer, HTTPReply
 
 from .background import Background
 from .scripted import DuplexTarget, PostTarget, modern, text
@@ -286,3 +287,55 @@ def test_calls_of_many_threads_do_not_mix_up_their_rounds():
     with Client(InMemory(FakeServer([ask])), elicitation_callback=elicit) as client:
         calls = [Background(client.call_tool, "ask", {"name": f"<{n}>"}) for n in range(16)]
         assert [call.result().text for call in calls] == [f"<{n}>" * 2 for n in range(16)]
+
+
+# --- what comes back as it came --------------------------------------------------------------------------
+
+
+def raw_answer(body, method="tools/call"):
+    """Have a server answer one method with these bytes, where ``ID`` stands for the id of the request."""
+    came = []
+
+    def answer(request):
+        message = json.loads(request.body or b"{}")
+        if message.get("method") != method:
+            return None
+        came.append(message)
+        return HTTPReply(
+            200, {"content-type": "application/json"}, body.replace(b"ID", b"%d" % message["id"])
+        )
+
+    return answer, came
+
+
+@pytest.mark.parametrize("mark", [b"\\ud800", b"\xff"])
+@pytest.mark.parametrize("where", ["state", "key"])
+def test_what_could_not_be_sent_back_as_it_came_is_refused_before_anybody_is_asked(where, mark):
+    state, key = (b"s" + mark, b"k") if where == "state" else (b"s", b"k" + mark)
+    asked = b'"inputRequests":{"%s":{"method":"roots/list","params":{}}}' % key
+    body = b'{"jsonrpc":"2.0","id":ID,"result":{"resultType":"input_required",%s,"requestState":"%s"}}'
+    answer, came = raw_answer(body % (asked, state))
+    calls = []
+
+    def roots(context):
+        calls.append(context)
+        return types.ListRootsResult(roots=[])
+
+    with FakeServer().serve_http(intercept=answer) as endpoint:
+        client = Client(endpoint.url, list_roots_callback=roots)
+        with client, pytest.raises(InvalidResult, match="is no text"):
+            client.call_tool("x")
+    assert len(came) == 1
+    assert not calls
+
+
+def test_a_state_of_any_letters_is_sent_back_as_it_came():
+    state = b"\xc3\xa9\\ud83d\\ude00\\u2028"
+    result = b'"resultType":"input_required","requestState":"%s","x":"\\ud800"' % state
+    body = b'{"jsonrpc":"2.0","id":ID,"result":{%s}}' % result
+    answer, came = raw_answer(body)
+    with FakeServer().serve_http(intercept=answer) as endpoint:
+        client = Client(endpoint.url, limits=Limits(input_rounds=1))
+        with client, pytest.raises(InputRoundsExceeded):
+            client.call_tool("x")
+    assert [message["params"].get("requestState") for message in came] == [None, "\u00e9\U0001f600\u2028"]

@@ -236,6 +236,28 @@ def test_bytes_that_are_no_utf8_are_replaced_within_a_valid_message(data: bytes,
     assert decode(data) == value
 
 
+@pytest.mark.parametrize("mark", [b"\\ud800", b"\\uDFFF", b"\xff", b"\xed\xa0\x80"])
+@pytest.mark.parametrize("name", ["requestState", "taskId"])
+def test_what_is_sent_back_as_it_came_is_not_mended(name: str, mark: bytes) -> None:
+    template = b'\xef\xbb\xbf{"jsonrpc":"2.0","id":1,"result":{"%s":"a%sz","text":"a%sz"}}'
+    result = decode(template % (name.encode(), mark, mark))["result"]
+    assert "\ufffd" in result["text"]
+    # Refused wherever it would be sent, instead of something else in its place.
+    with pytest.raises(UsageError, match="lone surrogate"):
+        encode({"params": {name: result[name]}})
+    # What is whole stays what it was, in a message that is not.
+    whole = b'{"id":1,"result":{"%s":"\xc3\xa9\\ud83d\\ude00","text":"%s"}}' % (name.encode(), mark)
+    assert decode(whole)["result"][name] == "é\U0001f600"
+
+
+def test_keys_under_which_a_server_asks_are_not_mended() -> None:
+    template = b'{"id":1,"result":{"inputRequests":{"%s":{"method":"roots/list","x":"\\ud800"}}}}'
+    asked = decode(template % b"\\ud800")["result"]["inputRequests"]
+    assert list(asked) == ["\ud800"]
+    asked = decode(template % b"k")["result"]["inputRequests"]
+    assert asked == {"k": {"method": "roots/list", "x": "\ufffd"}}
+
+
 def test_line_ends_of_unicode_arrive_as_they_were_sent() -> None:
     assert decode('{"t":"before\u2028after\u0085end"}'.encode()) == {"t": "before\u2028after\u0085end"}
 

@@ -82,3 +82,8 @@ def test_a_state_that_cannot_be_sent_back_as_it_came_is_refused(state):
     for requests in ({"inputRequests": {"k": ASK}}, {}):
         with pytest.raises(InvalidResult, match="requestState"):
             input_requests(CALL_TOOL, {**requests, "requestState": state})
+
+
+def test_a_key_that_cannot_be_sent_back_is_refused():
+    with pytest.raises(InvalidResult, match="key of inputRequests is no text"):
+        input_requests(CALL_TOOL, {"inputRequests": {"\ud800": ASK}})

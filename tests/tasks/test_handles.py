@@ -94,6 +94,20 @@ def test_an_answer_at_once_that_is_none_is_refused(kind):
         client.start_task("x")
 
 
+def test_a_task_whose_id_could_not_be_sent_back_is_refused(kind):
+    scripts = server(completed(), tools_call=lambda request: {**begun(), "taskId": "t\ud800"})
+    with Client(kind(scripts)) as client, pytest.raises(InvalidResult, match="id of the task is no text"):
+        client.start_task("x")
+
+
+def test_a_question_under_a_key_that_could_not_be_sent_back_is_refused(kind):
+    target = kind(server(asking(**{"k\ud800": ELICIT})))
+    with Client(target, elicitation_callback=yes) as client:
+        with pytest.raises(InvalidResult, match="which is no text"):
+            client.call_tool("x")
+        assert not target.now.received("tasks/update")
+
+
 def test_questions_before_the_task_are_answered_as_ever(kind):
     asked = {"resultType": "input_required", "inputRequests": {"k": ELICIT}}
     target = kind(server(completed(), tools_call=in_turn(asked, begun())))
