@@ -66,3 +66,9 @@ def rows(text: str) -> list[list[str]]:
         for row in table.splitlines():
             found.append([cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]])
     return found
+
+
+def names_in_code(cell: str) -> set[str]:
+    """Return the names in the code of a cell, without what is in quotation marks."""
+    code = re.sub(r'"[^"]*"', "", " ".join(re.findall(r"`([^`]+)`", cell)))
+    return set(re.findall(r"[A-Za-z_]\w*", code))
