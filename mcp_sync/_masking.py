@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 HIDDEN = "***"
@@ -26,16 +26,23 @@ _SECRET_NAME = re.compile(
     r"|(?:api|private|access|signing|encryption|master|account|shared|ssh|license)_?key"
     r"|session_?id|connection_?string|security_answer|request_?state|code_?verifier"
     r"|(?<!progress)(?<!progress_)tokens?$"
-    r"|(?:^|_)(?:auth|otp|totp|pin|cvv|cvc|pass|jwt|bearer|sid|dsn|mnemonic)s?$"
+    r"|(?:^|_)(?:auth|otp|totp|pin|pin_?code|cvv|cvc|pass|jwt|bearer|sid|dsn|mnemonic|ssn|[cx]srf)s?$|(?:^|_)session$"
     r"|(?:^|_)(?:mfa|otp|totp|2fa|verification|security|auth|backup|recovery|access|login|sms)_?codes?$"
 )
 # Of these there are numbers, too, and numbers are no secrets: how many tokens a model has used.
 _COUNTED = re.compile(r"tokens$")
+_COUNT_NAME = re.compile(
+    r"(?:^|_)(?:(?:max|min|num|n|total)_(?:\w{1,30}_)?"
+    r"|(?:prompt|completion|input|output|used|cached|reasoning|thinking)_)tokens$"
+)
 
 _NAMES = (
     r"passw\w{0,30}|passphrase|pass[-_]?code|pwd|secret|credentials?|connection[-_]?string"
     r"|(?:api|private|access|signing|encryption|account)[-_]?key(?:[-_]?id)?"
-    r"|session[-_]?id|code[-_]?verifier|(?<!progress)(?<!progress.)token|(?<![a-z])(?:x-auth|otp|pin|jwt|auth)"
+    r"|session[-_]?id|code[-_]?verifier|(?<!progress)(?<!progress.)token"
+    r"|(?<![a-z])(?:x-auth|otp|pin(?:[-_]?code)?|jwt|auth|ssn|[cx]srf)"
+    # In prose a colon may follow it.
+    r"|(?<![a-z])session(?=\\?[\"']?\s{0,5}=|\\?[\"']\s{0,5}:)"
 )
 _VALUE = r"(?:\"[^\"\r\n]{0,1000}\"?|'[^'\r\n]{0,1000}'?|[^\s\"',;&<>]+)"
 _SECRETS = re.compile(
@@ -48,9 +55,12 @@ _SECRETS = re.compile(
     r"|(?P<user>\w://)[^\s/@\"]+@"
     r"|(?P<query>[?&#;](?:[\w.-]{0,60}(?:token|key|secret)|passw\w{0,30}|pwd|sig\w{0,30}|code|state|auth\w{0,30}|jwt)=)"
     r"[^&#\s\"]+"
+    rf"|(?P<option>(?<![\w-])--?(?:[\w-]{{0,40}}[-_])?(?:{_NAMES})s?\s{{1,5}})(?!-){_VALUE}"
+    rf"|(?P<element><[\w.:-]{{0,40}}(?:{_NAMES})s?(?:\s[^<>]{{0,200}})?>(?:<!\[CDATA\[)?)[^<]{{1,1000}}(?=</)"
     rf"|(?P<named>(?:{_NAMES})s?\\?[\"']?\s{{0,5}}[:=]\s{{0,5}}\\?){_VALUE}",
     re.IGNORECASE,
 )
+_WORD_BEFORE = re.compile(r"[\w.-]+$")
 # Keys that tell by their form whose they are.
 _SHAPES = re.compile(
     r"\bgh[oprsu]_[A-Za-z0-9]{16,}|\bgithub_pat_\w{16,}|\bglpat-[\w-]{16,}"
@@ -65,8 +75,12 @@ _SHAPES = re.compile(
 
 def is_secret_name(name: str) -> bool:
     """Whether what stands under a name, or in a header of that name, has to be taken for a secret."""
-    words = _GAP.sub("_", _HUMP.sub("_", name[:_LONGEST_NAME]).lower()).strip("_")
-    return _SECRET_NAME.search(words) is not None
+    words = _words(name)
+    return _SECRET_NAME.search(words) is not None and not _COUNT_NAME.search(words)
+
+
+def _words(name: str) -> str:
+    return _GAP.sub("_", _HUMP.sub("_", name[:_LONGEST_NAME]).lower()).strip("_")
 
 
 def masked(value: Any) -> Any:
@@ -85,8 +99,23 @@ def _masked(value: Any, depth: int, left: list[int]) -> Any:
     if isinstance(value, Mapping):
         return _mapping(value, depth, left)
     if isinstance(value, (list, tuple)):
-        return [_masked(item, depth + 1, left) for item in value[: left[0] + 1]]
+        return _list(value[: left[0] + 1], depth, left)
     return _text(value, depth, left) if isinstance(value, str) else value
+
+
+def _list(value: Sequence[Any], depth: int, left: list[int]) -> list[Any]:
+    before = ["", *value]  # Of a command line.
+    return [
+        HIDDEN if is_option_value(option, item) else _masked(item, depth + 1, left)
+        for option, item in zip(before, value)
+    ]
+
+
+def is_option_value(option: Any, item: Any) -> bool:
+    """Whether an item of a list is a secret because of the one before it: ``["--password", "x"]``."""
+    if not (isinstance(option, str) and isinstance(item, str) and option.startswith("-")):
+        return False
+    return "=" not in option and not item.startswith("-") and is_secret_name(option)
 
 
 def _mapping(value: Mapping[Any, Any], depth: int, left: list[int]) -> dict[str, Any]:
@@ -98,12 +127,13 @@ def _mapping(value: Mapping[Any, Any], depth: int, left: list[int]) -> dict[str,
         if left[0] <= 0:
             shown["..."] = "..."
             break
-        is_secret = (is_named and key == "value") or _hides(str(key), item)
+        is_secret = (is_named and key == "value") or hides(str(key), item)
         shown[masked_text(str(key))] = HIDDEN if is_secret else _masked(item, depth + 1, left)
     return shown
 
 
-def _hides(key: str, item: Any) -> bool:
+def hides(key: str, item: Any) -> bool:
+    """Whether what stands under a key is a secret: it is named so, and neither a yes or no nor a count."""
     if item is None or isinstance(item, bool) or not is_secret_name(key):
         return False
     return not (isinstance(item, (int, float)) and _COUNTED.search(key.lower()))
@@ -130,11 +160,28 @@ def public_uri(uri: str) -> str:
 
 
 def masked_text(text: str) -> str:
+    """Return the beginning of a text as `without_credentials` has it."""
+    return without_credentials(text[:_LONGEST])
+
+
+def without_credentials(text: str) -> str:
     """Return a text without what looks like a credential in it, or is named like one."""
-    return _SHAPES.sub(HIDDEN, _SECRETS.sub(_mask, text[:_LONGEST]))
+    return _SHAPES.sub(HIDDEN, _SECRETS.sub(_mask, text))
 
 
 def _mask(found: re.Match[str]) -> str:
-    groups = ("header", "cookie", "scheme", "user", "query", "named")
+    if found["named"] and _is_count(found):
+        return found[0]
+    groups = ("header", "cookie", "scheme", "user", "query", "option", "element", "named")
     before = next((found[name] for name in groups if found[name]), "")
     return before + HIDDEN + ("@" if found["user"] else "")
+
+
+def _is_count(found: re.Match[str]) -> bool:
+    """Whether what was found is a number under the name of a count, which may begin further ahead."""
+    name, value = found["named"], found[0][len(found["named"]) :]
+    if not value.strip("\"'").isdigit():
+        return False
+    begin = found.string[max(0, found.start() - _LONGEST_NAME) : found.start()]
+    before = _WORD_BEFORE.search(begin)
+    return _COUNT_NAME.search(_words((before[0] if before else "") + name)) is not None

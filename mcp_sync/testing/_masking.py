@@ -4,28 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-HIDDEN = "***"
+from .._masking import HIDDEN, hides, is_option_value, is_secret_name, without_credentials
 
-_SECRET_KEY = re.compile(
-    r"authorization|cookie|passw|secret|credential|api[-_]?key|private[-_]?key|access[-_]?key|session_?id"
-    r"|signature|assertion|(?<!progress)token$|^(?:pwd|pin|otp|jwt|bearer|requeststate|code_?verifier)$",
-    re.IGNORECASE,
-)
-_WORD = (
-    r"[\w.-]*(?:authorization|cookie|passw\w*|pwd|secret|credentials?|api[-_]?key|private[-_]?key|token|jwt)"
-)
-_SECRETS = re.compile(
-    r"(?P<scheme>\b(?:bearer|basic|dpop)\s+)[\w.~+/=-]{6,}"
-    r"|\beyJ[\w-]{4,}\.[\w-]{4,}\.[\w-]*"
-    r"|(?P<user>\w://)[^\s/@\"]+@"
-    r"|(?P<query>[?&#;](?:[\w.-]*token|[\w.-]*key|[\w.-]*secret|passw\w*|pwd|sig\w*|code|state|auth\w*|jwt)=)"
-    r"[^&#\s\"]+"
-    rf"|(?P<named>\b{_WORD}[\"']?\s*[:=]\s*[\"']?)(?!(?:bearer|basic|dpop)\b)[^\s\"',;&]+",
-    re.IGNORECASE,
-)
+__all__ = ["HIDDEN", "Mask"]
+
 # What a schema says of a secret by way of example.
 _EXAMPLES = ("default", "const", "enum", "examples")
 
@@ -53,8 +38,13 @@ class Mask:
         if isinstance(value, Mapping):
             return self._mapping(value)
         if isinstance(value, (list, tuple)):
-            return [self(item) for item in value]
+            return self._list(value)
         return self.text(value) if isinstance(value, str) else value
+
+    def _list(self, value: Sequence[Any]) -> list[Any]:
+        before = ["", *value]  # Of a command line.
+        pairs = zip(before, value)
+        return [HIDDEN if is_option_value(option, item) else self(item) for option, item in pairs]
 
     def _mapping(self, value: Mapping[str, Any]) -> dict[str, Any]:
         # The name and the value of something: of a header, or of an argument to be completed.
@@ -64,8 +54,8 @@ class Mask:
         for key, item in value.items():
             if key == "properties" and isinstance(item, Mapping):
                 found[key] = {name: self._property(name, schema) for name, schema in item.items()}
-            elif self._is_secret(key) or (is_named and key == "value"):
-                found[key] = HIDDEN if item not in (None, "") else item
+            elif item not in (None, "") and (self._hides(key, item) or (is_named and key == "value")):
+                found[key] = HIDDEN
             else:
                 found[key] = self(item)
         return found
@@ -78,24 +68,22 @@ class Mask:
         kept = {key: item for key, item in schema.items() if key not in _EXAMPLES}
         return self(kept)
 
-    def _is_secret(self, key: Any) -> bool:
-        return isinstance(key, str) and (key.lower() in self._keys or _SECRET_KEY.search(key) is not None)
+    def _hides(self, key: Any, item: Any) -> bool:
+        return isinstance(key, str) and (key.lower() in self._keys or hides(key, item))
+
+    def _is_secret(self, name: str) -> bool:
+        return name.lower() in self._keys or is_secret_name(name)
 
     def text(self, text: str) -> str:
         """Return a text without what is secret."""
         if text[:1] in ("{", "["):
             try:
                 value = json.loads(text)
-            except ValueError:
+                shown = self(value)
+            except (ValueError, RecursionError):
                 pass
             else:
-                shown = self(value)
                 return text if shown == value else json.dumps(shown, ensure_ascii=False)
         if self._values is not None:
             text = self._values.sub(HIDDEN, text)
-        return _SECRETS.sub(_hidden, text)
-
-
-def _hidden(found: re.Match[str]) -> str:
-    before = found["scheme"] or found["user"] or found["query"] or found["named"] or ""
-    return before + HIDDEN + ("@" if found["user"] else "")
+        return without_credentials(text)

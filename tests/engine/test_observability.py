@@ -6,6 +6,7 @@ import json
 import logging
 import pickle
 import sys
+import time
 
 import pytest
 
@@ -96,6 +97,8 @@ SECRET_NAMES = (
     *("passphrase", "db_pwd", "userPwd", "user_pass", "access_key", "accessKeyId", "AWS_ACCESS_KEY_ID"),
     *("auth", "x-auth", "otp", "pin", "tokens", "sessionId", "PASSWD", "passcode", "connectionString"),
     *("mfa_code", "security_answer", "cvv", "APIKey", "idToken", "ssh-key", "X-Api-Key", "client.secret"),
+    *("pin_code", "pinCode", "session", "session_id", "sessionid", "user_session", "csrf", "xsrf", "SSN"),
+    *("refresh_tokens", "csrfToken"),
 )
 PLAIN_NAMES = (
     "author",
@@ -107,6 +110,9 @@ PLAIN_NAMES = (
     "passed",
     "tokenizer",
     "error_code",
+    "spin_code",
+    "session_count",
+    *("max_tokens", "maxTokens", "max_output_tokens", "prompt_tokens", "completionTokens", "total_tokens"),
 )
 KEYS = (
     *(
@@ -137,6 +143,10 @@ KEYS = (
         ({"text": '["{\\"otp\\": \\"x\\"}"]'}, {"text": f'["{{\\"otp\\": \\"{HIDDEN}\\"}}"]'}),
         ({"name": "X-Api-Key", "value": "x"}, {"name": "X-Api-Key", "value": HIDDEN}),
         ({"n": 1, "t": True, "z": None}, {"n": 1, "t": True, "z": None}),
+        (
+            {"args": ["run", "--password", "x", "-v", "--api-key", "--token=y", "z"]},
+            {"args": ["run", "--password", HIDDEN, "-v", "--api-key", f"--token={HIDDEN}", "z"]},
+        ),
     ],
     ids=str,
 )
@@ -165,6 +175,20 @@ def test_what_stands_under_the_name_of_a_secret_is_hidden(value, shown):
             "ask-me-anything-about-it and risk-free-investments",
         ),
         ("mail me@example.com", "mail me@example.com"),
+        ("run --password hunter2 -v", f"run --password {HIDDEN} -v"),
+        ("run -v --db-password 'a b' x", f"run -v --db-password {HIDDEN} x"),
+        ("run --token-file a --password --verbose", "run --token-file a --password --verbose"),
+        ("<a><password>x y</password></a>", f"<a><password>{HIDDEN}</password></a>"),
+        (
+            '<dbPassword kind="b"><![CDATA[x]]></dbPassword>',
+            f'<dbPassword kind="b"><![CDATA[{HIDDEN}</dbPassword>',
+        ),
+        ("put <token> in the header", "put <token> in the header"),
+        ("pin_code=1234 and ssn: 078-05", f"pin_code={HIDDEN} and ssn: {HIDDEN}"),
+        ("session=x; 'csrf': 'y'", f"session={HIDDEN}; 'csrf': {HIDDEN}"),
+        ("in this session: a talk", "in this session: a talk"),
+        ("max_tokens=100, prompt_tokens: 7", "max_tokens=100, prompt_tokens: 7"),
+        ("max_tokens=abc", f"max_tokens={HIDDEN}"),
     ],
 )
 def test_what_looks_like_a_credential_is_hidden(given, shown):
@@ -186,6 +210,24 @@ def test_a_huge_message_is_not_looked_at_in_full():
         value.append([])
         value = value[0]
     assert "..." in json.dumps(masked(deep))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-" * 90_000,
+        "--password" * 9_000,
+        "<" * 90_000,
+        "<password " * 9_000,
+        "<password>" * 9_000,
+        "--" + "a-" * 45_000,
+    ],
+    ids=lambda text: text[:12],
+)
+def test_no_text_takes_long_to_be_looked_at(text):
+    began = time.process_time()
+    masked_text(text)
+    assert time.process_time() - began < 5.0
 
 
 def test_what_writes_may_fail_without_harm(caplog):

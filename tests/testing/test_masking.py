@@ -9,6 +9,8 @@ import pytest
 from mcp_sync.testing._masking import HIDDEN, Mask
 
 CANARY = "canary-5f1c"
+# Looks like JSON, and is nested too deep to be read.
+DEEP = "[" * 100_000
 
 
 @pytest.mark.parametrize(
@@ -28,6 +30,11 @@ CANARY = "canary-5f1c"
         {"schema": {"properties": {"password": {"type": "string", "default": CANARY, "enum": [CANARY]}}}},
         {"schema": {"properties": {"password": CANARY}}},
         {"params": {"arguments": {"pin": 123456}}},
+        {"params": {"arguments": {"pin_code": CANARY, "session": CANARY, "csrf": CANARY, "ssn": CANARY}}},
+        {"params": {"arguments": {"dbPwd": CANARY, "passphrase": CANARY, "mfa_code": CANARY}}},
+        {"params": {"arguments": {"command": ["run", "--password", CANARY]}}},
+        {"result": {"text": f"run --password {CANARY}, or <password>{CANARY}</password>"}},
+        {"result": {"text": f"{DEEP}password={CANARY}"}},
     ],
 )
 def test_a_canary_is_found_wherever_it_sits(message):
@@ -56,6 +63,7 @@ def test_what_a_user_names_is_hidden_too():
         {"text": "a text about tokens, passwords and the like", "uri": "demo://x?page=2"},
         {"text": '{"sum":  3}', "list": [1, 2.5, None, True, "x" * 200_000]},
         {"password": None, "token": ""},
+        {"max_tokens": 100, "usage": {"prompt_tokens": 5, "tokens": 7}, "text": "max_tokens=100"},
         {"deep": {"er": [[[[{"a": {"b": ["c"] * 5000}}]]]]}},
     ],
 )
