@@ -12,7 +12,8 @@
         return self.mcp.call_tool("build_report", {"month": month}).to_wire()
 
 How it is made: ``_servers``: the clients of a worker; ``_task``: `MCPTask`; ``_retrying``: which errors are
-worth a retry; ``_progress``; ``_polling``: tasks of servers that take long, and questions.
+worth a retry; ``errors``: what results keep of them; ``_progress``; ``_polling``: tasks of servers that take
+long, and questions.
 """
 
 from __future__ import annotations
@@ -21,18 +22,22 @@ from typing import TYPE_CHECKING
 
 from ..._concurrency.lazy import lazy
 
+# Whoever reads results has to have this loaded: Celery looks for the classes of errors, and imports nothing.
+from . import errors as errors
+
 if TYPE_CHECKING:
-    from ._polling import answer, question
+    from ._polling import answer, look_again, question
     from ._retrying import LoginNeeded, retry_kwargs_for
     from ._servers import use_servers
     from ._task import MCPTask
 
-__all__ = ["LoginNeeded", "MCPTask", "answer", "question", "retry_kwargs_for", "use_servers"]
+__all__ = ["LoginNeeded", "MCPTask", "answer", "look_again", "question", "retry_kwargs_for", "use_servers"]
 
 _HOMES = {
     "LoginNeeded": "_retrying",
     "MCPTask": "_task",
     "answer": "_polling",
+    "look_again": "_polling",
     "question": "_polling",
     "retry_kwargs_for": "_retrying",
     "use_servers": "_servers",

@@ -7,7 +7,15 @@ from typing import Any, Optional
 
 from celery.exceptions import Ignore
 
-from ...errors import CallTimeout, HTTPStatusError, InputRequired, MCPError, TransportError, UsageError
+from ...errors import (
+    CallTimeout,
+    ConnectionLost,
+    HTTPStatusError,
+    InputRequired,
+    MCPError,
+    TransportError,
+    UsageError,
+)
 from ...options import UNSET
 from ...tasks._pace import Pace
 from ._progress import STATE
@@ -28,6 +36,47 @@ def register(app: Any) -> None:
     app.task(name=RESUME, base=MCPTask, bind=True)(resume)
 
 
+def begin(
+    task: MCPTask,
+    client: Any,
+    tool: str,
+    arguments: Optional[dict[str, Any]],
+    server: Optional[str],
+    user: Optional[str],
+) -> Any:
+    """Return the handle of a new call. If this process dies meanwhile, `made_before` tells a repeated run."""
+    if not task.acks_late:
+        return client.start_task(tool, arguments)
+    _note(task, {"server": server, "user": user, "tool": tool, "task": None})
+    handle = client.start_task(tool, arguments)
+    _note(task, {"server": server, "user": user, "tool": tool, "task": handle.to_json()})
+    return handle
+
+
+def made_before(task: MCPTask, client: Any, tool: str) -> Any:
+    """Return the handle of the call that an earlier run of a task has made, ``None`` if it has made none.
+
+    Raises:
+        ConnectionLost: It has made one, and died before it knew what became of that.
+    """
+    if not task.acks_late:
+        return None
+    kept = task.backend.get_task_meta(task.request.id, cache=False)
+    noted = kept.get("result") if kept.get("status") == STATE else None
+    if not isinstance(noted, dict) or noted.get("tool") != tool or "task" not in noted:
+        return None
+    if noted["task"] is not None:
+        return client.task(noted["task"])
+    if task.mcp_idempotent:
+        return None
+    text = f"an earlier run of this task died while it called {tool!r}, which may have begun its work"
+    raise ConnectionLost(text, request_sent=None)
+
+
+def _note(task: MCPTask, meta: dict[str, Any]) -> None:
+    task.update_state(state=STATE, meta=meta)
+
+
 def hand_over(task: MCPTask, handle: Any, server: Optional[str], user: Optional[str]) -> Any:
     """Return the result of a task of a server, or have it looked after and end this run."""
     try:
@@ -42,10 +91,8 @@ def hand_over(task: MCPTask, handle: Any, server: Optional[str], user: Optional[
         task.update_state(state=INPUT_REQUIRED, meta={**job, "requests": state.raw["inputRequests"]})
         raise Ignore
     if task.acks_late:
-        # If this process dies before the next look is on its way, the run is repeated. Where it would not
-        # be, the next look comes first, and says then how far it is.
-        meta = {**job, "tool": handle.tool, "message": state.status_message}
-        task.update_state(state=STATE, meta=meta)
+        # Where a run is not repeated, the next look comes first, and says then how far it is.
+        _note(task, {**job, "tool": handle.tool, "message": state.status_message})
     _send(task, job, Pace().next(state.poll_interval), 0)
     raise Ignore
 
@@ -123,3 +170,23 @@ def answer(result: Any, answers: Mapping[str, Any]) -> None:
     wire = {key: each if isinstance(each, Mapping) else each.to_wire() for key, each in answers.items()}
     result.backend.store_result(result.id, job, RESUMING)
     app.tasks[RESUME].apply_async((job, wire), task_id=result.id)
+
+
+def look_again(result: Any) -> None:
+    """Have a worker look at the server's task of a `run_tool` anew, where nobody seems to do so any more.
+
+    For brokers that can lose a message, as Redis does with one that a worker had just taken when it was
+    killed. To be called, say, by a task of Celery beat for what has been in ``PROGRESS`` for long. Needlessly
+    done it does no harm.
+
+    Args:
+        result: The `AsyncResult` of the task.
+
+    Raises:
+        UsageError: No task of a server is looked after under this id.
+    """
+    noted = result.info if result.state == STATE else None
+    if not isinstance(noted, dict) or not noted.get("task"):
+        raise UsageError(f"the task {result.id} follows no task of a server: its state is {result.state}")
+    job = {name: noted[name] for name in ("server", "user", "task")}
+    result.app.tasks[POLL].apply_async((job,), task_id=result.id)

@@ -39,6 +39,10 @@ class LoginNeeded(Exception):
         return f"{self.server}: {self.text or 'somebody has to log in'}{f': {self.url}' if self.url else ''}"
 
 
+# Results name the class by this, and whoever reads them has it loaded.
+LoginNeeded.__module__ = "mcp_sync.contrib.celery"
+
+
 def retry_kwargs_for(
     error: BaseException, *, attempt: int = 0, idempotent: bool = False, longest: float = _MOST
 ) -> Optional[dict[str, Any]]:

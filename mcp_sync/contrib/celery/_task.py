@@ -12,9 +12,10 @@ from celery.exceptions import Ignore
 
 from ...errors import AuthorizationRequired, InputRequired, InsufficientScope, MCPError, UsageError
 from .._bounded import BoundedClient, Budget, is_modern
-from ._progress import STATE, Reporter
+from ._progress import Reporter
 from ._retrying import LoginNeeded, retry_kwargs_for
 from ._servers import servers_of
+from .errors import keep
 
 INPUT_REQUIRED = "INPUT_REQUIRED"
 _PAUSING = ("call_tool", "get_prompt", "read_resource", "start_task")
@@ -151,6 +152,8 @@ class MCPTask(Task):  # type: ignore[misc,unused-ignore]
                 again = retry_kwargs_for(
                     error, attempt=self.request.retries or 0, idempotent=self.mcp_idempotent
                 )
+                if not self.request.called_directly:
+                    keep(error)
                 if again is None or not self._is_worked_on:
                     raise
                 raise self.retry(**again) from error
@@ -173,25 +176,29 @@ class MCPTask(Task):  # type: ignore[misc,unused-ignore]
 
         If the server makes a task of the call, this run ends, and the task ``mcp_sync.poll`` looks after it
         under the same id, as often as the server wishes. If not, its result is returned at once, as a dict.
-        A run that is repeated (``acks_late``) takes up the call that was made before.
+        A run that is repeated because its worker died (``acks_late``, ``reject_on_worker_lost``) takes up the
+        call that was made before, and never makes a second one.
 
         Args:
             name: The tool.
             arguments: Its arguments.
             user: As in `mcp_for`.
             server: Likewise.
+
+        Raises:
+            ConnectionLost: The worker died while it made the call, and nobody knows what became of that: it
+                is made again only if ``mcp_idempotent`` says so.
         """
-        from ._polling import hand_over
+        from ._polling import begin, hand_over, made_before
 
         alias = server or self.mcp_server
         client = self.mcp_for(user, server)
         if not self._is_worked_on:
             return client.call_tool(name, arguments).to_wire()
-        kept = self.backend.get_task_meta(self.request.id, cache=False)
-        meta = kept.get("result") if kept.get("status") == STATE else None
-        if isinstance(meta, dict) and meta.get("tool") == name and "task" in meta:
-            return hand_over(self, client.task(meta["task"]), alias, user)
-        return hand_over(self, client.start_task(name, arguments), alias, user)
+        handle = made_before(self, client, name)
+        if handle is None:
+            handle = begin(self, client, name, arguments, alias, user)
+        return hand_over(self, handle, alias, user)
 
 
 def _guarded(run: Any) -> Any:

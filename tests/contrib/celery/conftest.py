@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import shutil
 import signal
 import socket
@@ -18,11 +19,12 @@ from typing import Any, Callable
 
 import pytest
 
-from mcp_sync.testing import FakeServer, FakeTool, ToolContext
+from mcp_sync.testing import FakeServer, FakeTool, FaultPlan, ToolContext
 
 PATIENCE = 60
 ROOT = Path(__file__).parents[3]
 FORM = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+HANGING: queue.Queue[threading.Event] = queue.Queue()  # which calls hang: set when one is cancelled
 
 
 def echo(text: str) -> str:
@@ -30,14 +32,9 @@ def echo(text: str) -> str:
 
 
 def hang(context: ToolContext) -> str:
+    HANGING.put(context.cancelled)
     context.cancelled.wait(30)
     return "cancelled" if context.cancelled.is_set() else "late"
-
-
-def report(context: ToolContext) -> str:
-    for step in range(3):
-        context.progress(step + 1, 3, f"step {step + 1}")
-    return "reported"
 
 
 def greet(context: ToolContext) -> str:
@@ -53,11 +50,13 @@ class Gate:
     """A tool that runs as a task until it is let go."""
 
     def __init__(self) -> None:
+        self.begun = threading.Event()
         self.opened = threading.Event()
         self.calls = 0
 
     def __call__(self, context: ToolContext) -> str:
         self.calls += 1
+        self.begun.set()
         context.status("at work")
         self.opened.wait(50)
         return "built"
@@ -74,6 +73,11 @@ def gate() -> Iterator[Gate]:
 def fake(gate: Gate) -> FakeServer:
     def build(context: ToolContext) -> str:
         return gate(context)
+
+    def report(context: ToolContext) -> str:
+        context.progress(1, 2, "step 1")
+        gate.opened.wait(50)
+        return "reported"
 
     tasks = [FakeTool(build, task=True), FakeTool(publish, task=True)]
     return FakeServer(tools=[echo, hang, report, greet, *tasks], poll_interval_ms=200)
@@ -181,8 +185,16 @@ class Sender:
 
 
 @pytest.fixture
-def told(fake: FakeServer, redis_url: str) -> Iterator[dict[str, str]]:
-    with fake.serve_http() as endpoint:
+def faults(request: pytest.FixtureRequest) -> Iterator[FaultPlan]:
+    """Have messages to the server meet faults: by method, as the parameter says."""
+    made = FaultPlan(getattr(request, "param", {}))
+    yield made
+    made.release()
+
+
+@pytest.fixture
+def told(fake: FakeServer, faults: FaultPlan, redis_url: str) -> Iterator[dict[str, str]]:
+    with fake.serve_http(faults=faults) as endpoint:
         yield environment(endpoint.url, redis_url)
 
 

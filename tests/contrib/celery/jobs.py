@@ -21,6 +21,15 @@ app.conf.update(
     worker_prefetch_multiplier=1,
     task_track_started=False,
 )
+
+
+def redis_of_tests() -> Any:
+    """Return where tasks leave notes for the tests."""
+    from redis import Redis
+
+    return Redis.from_url(redis)
+
+
 url = os.environ.get("MCP_URL", "http://127.0.0.1:9/mcp")
 use_servers(app, {"demo": {"url": url}}, envelope_key="secret")
 
@@ -29,6 +38,12 @@ use_servers(app, {"demo": {"url": url}}, envelope_key="secret")
 def call(self: Any, tool: str, arguments: dict[str, Any]) -> Any:
     """Call a tool; return what it said, and which process asked it."""
     return [self.mcp.call_tool(tool, arguments).text, os.getpid()]
+
+
+@app.task(base=MCPTask, bind=True, mcp_server="demo", max_retries=3, mcp_timeout=1.5)
+def impatient(self: Any, tool: str, arguments: dict[str, Any]) -> Any:
+    """Call a tool within less time than a busy server asks for."""
+    return self.mcp.call_tool(tool, arguments).text
 
 
 @app.task(base=MCPTask, bind=True, mcp_server="demo", mcp_progress_interval=0)
@@ -53,6 +68,22 @@ def slow(self: Any) -> Any:
 def long(self: Any, tool: str) -> Any:
     """Call a tool that takes long."""
     return self.run_tool(tool)
+
+
+@app.task(base=MCPTask, bind=True, mcp_server="demo", acks_late=True, reject_on_worker_lost=True)
+def repeated(self: Any, tool: str) -> Any:
+    """Call a tool that takes long, again if the process dies; tell first which one it is."""
+    redis_of_tests().rpush("processes", os.getpid())
+    return self.run_tool(tool)
+
+
+@app.task(base=MCPTask, bind=True, mcp_server="demo", soft_time_limit=1, time_limit=30)
+def unbounded(self: Any) -> Any:
+    """Call a tool that never ends, past the bound on calls, until the limit comes."""
+    try:
+        return self.mcp.client.call_tool("hang", timeout=60)
+    except SoftTimeLimitExceeded:
+        return "limit"
 
 
 @app.task(base=MCPTask, mcp_server="demo")

@@ -10,14 +10,24 @@ import sys
 from typing import Any
 
 from contrib.celery import jobs
-from mcp_sync.contrib.celery import answer, question
+from mcp_sync.contrib.celery import answer, look_again, question
+
+
+def kinds(error: BaseException) -> list[str]:
+    return [kind.__name__ for kind in type(error).__mro__ if kind.__module__ == "mcp_sync.errors"]
 
 
 def do(what: str, *args: Any) -> Any:
     if what == "send":
         name, arguments = args
         return getattr(jobs, name).delay(*arguments).id
+    if what == "forget messages":
+        return jobs.redis_of_tests().delete("celery", "unacked", "unacked_index")
+    if what == "processes":
+        return [int(each) for each in jobs.redis_of_tests().lrange("processes", 0, -1)]
     result = jobs.app.AsyncResult(args[0])
+    if what == "look again":
+        return look_again(result)
     if what == "answer":
         return answer(result, args[1])
     # Before the rest: what is asked then is there when the state says so.
@@ -25,7 +35,8 @@ def do(what: str, *args: Any) -> Any:
     asked = question(result) or {}
     info = result.info
     if isinstance(info, BaseException):
-        info = {"error": type(info).__name__, "args": list(info.args), "text": str(info)}
+        public = {name: value for name, value in vars(info).items() if not name.startswith("_")}
+        info = {"error": type(info).__name__, "text": str(info), "has": public, "is": kinds(info)}
     questions = {key: request.params.message for key, request in asked.items()}
     return {"state": state, "info": info, "questions": questions}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import pickle
 from collections.abc import Iterator
@@ -16,15 +17,23 @@ from mcp_sync import (
     CallTimeout,
     ConnectionLost,
     HTTPStatusError,
+    InsufficientScope,
+    MCPError,
     RemoteError,
+    TaskGone,
     TokenRequestFailed,
+    ToolFailed,
     UsageError,
 )
+from mcp_sync.config import ConfigError
 from mcp_sync.contrib._bounded import Budget
 from mcp_sync.contrib.celery import LoginNeeded, MCPTask, answer, question, retry_kwargs_for, use_servers
+from mcp_sync.contrib.celery import errors as kept
 from mcp_sync.contrib.celery._progress import Reporter
+from mcp_sync.contrib.celery.errors import keep
 from mcp_sync.registry import Registry
 from mcp_sync.testing import FakeServer, ToolContext
+from mcp_sync.types import CallToolResult
 
 BUSY = HTTPStatusError("busy", status=503, retry_after=7, request_sent=False)
 
@@ -68,8 +77,47 @@ def test_what_the_server_asks_for_becomes_the_countdown_and_else_it_grows() -> N
 
 def test_a_needed_login_survives_pickle_and_json() -> None:
     error = LoginNeeded("github", "https://x/y", "somebody has to log in")
-    for copy in (pickle.loads(pickle.dumps(error)), LoginNeeded(*json.loads(json.dumps(error.args)))):
-        assert (copy.server, copy.url, str(copy)) == (error.server, error.url, str(error))
+    for read in (pickle.loads(pickle.dumps(error)), LoginNeeded(*json.loads(json.dumps(error.args)))):
+        assert (read.server, read.url, str(read)) == (error.server, error.url, str(error))
+
+
+RESULT = CallToolResult.model_validate({"content": [{"type": "text", "text": "no"}], "isError": True})
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        BUSY,
+        RemoteError(-32000, "odd", {"$": "tuple", "is": [1, {"b": None}]}, status=400, method="m", peer="p"),
+        TaskGone(-32602, "gone", task_id="t-1"),
+        CallTimeout("late", timeout=3.0, request_sent=True),
+        InsufficientScope("more", url="https://x", scopes=("a", "b")),
+        ToolFailed("no", result=RESULT),
+        ConfigError("bad", server="x", key="url"),
+        MCPError("plain"),
+    ],
+)
+def test_results_in_json_and_pickle_keep_errors_whole(app: Celery, error: Any) -> None:
+    error = copy.copy(error)
+    error.task_id = "task-7"
+    kind, text, attributes = type(error), str(error), dict(vars(error))
+    assert keep(error) is error
+    assert keep(error) is error
+    backend = app.backend
+    stored = backend.decode(backend.encode({"is": backend.prepare_exception(error)}))
+    for read in (backend.exception_to_python(stored["is"]), pickle.loads(pickle.dumps(error))):
+        assert isinstance(read, kind)
+        assert (str(read), vars(read)) == (text, attributes)
+    assert type(read) is kind
+
+
+def test_only_errors_of_calls_are_kept_so(app: Celery) -> None:
+    other = ValueError("x")
+    assert type(keep(other)) is ValueError
+    with pytest.raises(AttributeError):
+        _ = kept.InputRequired
+    with pytest.raises(AttributeError):
+        _ = kept.Exception
 
 
 @pytest.fixture

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from typing import Any
 
 import pytest
+
+from mcp_sync.testing import Fault, FaultPlan
+
+from .conftest import HANGING
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -18,7 +23,6 @@ def test_workers_call_tools_and_end_before_their_limit(pool: str, sender: Any, w
         answers = [each.result for each in sent]
         assert [text for text, _ in answers] == [str(n) for n in range(6)]
         assert all(pid != running.process.pid for _, pid in answers) == (pool == "prefork")
-        assert sender.send("report").result == "reported"
         assert sender.send("slow").result == ["timeout", True]
         assert sender.send("unbound").result == 1
 
@@ -35,12 +39,25 @@ def test_a_long_tool_holds_no_worker_and_its_result_is_that_of_the_task(
     assert gate.calls == 1
 
 
-def test_a_long_tool_survives_the_worker_that_looks_after_it(sender: Any, worker: Any, gate: Any) -> None:
+@pytest.mark.parametrize("faults", [{"tasks/get": [None, Fault.stall("request")]}], indirect=True)
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_long_tool_survives_the_worker_that_looks_after_it(
+    is_lost: bool, sender: Any, worker: Any, gate: Any, faults: FaultPlan
+) -> None:
     with worker("-P", "prefork", "-c", "1") as first:
         sent = sender.send("long", "build")
-        sent.until("PROGRESS")
+        if is_lost:
+            faults.release()
+            sent.until("PROGRESS")
+        else:
+            while not faults.met:  # It is killed in the middle of a look.
+                sent.look()
         first.kill()
     gate.opened.set()
+    if is_lost:
+        # What a worker has taken from Redis, and not noted there, dies with it.
+        sender.ask("forget messages")
+        sender.ask("look again", sent.id)
     with worker("-P", "prefork", "-c", "1"):
         assert sent.result["content"][0]["text"] == "built"
     assert gate.calls == 1
@@ -73,3 +90,70 @@ def test_a_worker_process_that_is_killed_amid_a_call_does_not_call_again(
         assert "WorkerLostError" in sent.until("FAILURE")["info"]["error"]
         assert sender.send("call", "echo", {"text": "y"}).result[0] == "y"
     assert fake.count("tools/call") == 3
+
+
+# In the middle of the call, and of the first look at what the server has made of it.
+@pytest.mark.parametrize(
+    "faults",
+    [{"tools/call": [Fault.stall("answer")]}, {"tasks/get": [Fault.stall("request")]}],
+    indirect=True,
+)
+def test_a_run_that_is_repeated_calls_no_tool_twice(
+    sender: Any, worker: Any, gate: Any, faults: FaultPlan
+) -> None:
+    with worker("-P", "prefork", "-c", "1"):
+        sent = sender.send("repeated", "build")
+        while not faults.met:
+            sent.look()
+        ((method, _),) = faults.met
+        assert gate.begun.wait(30)
+        (first,) = sender.ask("processes")
+        os.kill(first, signal.SIGKILL)
+        if method == "tools/call":
+            failed = sent.until("FAILURE")["info"]
+            assert "may have begun its work" in failed["text"]
+            assert (failed["error"], failed["has"]["request_sent"]) == ("ConnectionLost", None)
+        else:
+            gate.opened.set()
+            assert sent.result["content"][0]["text"] == "built"
+        assert [each == first for each in sender.ask("processes")] == [True, False]
+    assert gate.calls == 1
+
+
+@pytest.mark.parametrize(
+    "faults", [{"tools/call": [Fault.http(503, headers={"Retry-After": "2"})]}], indirect=True
+)
+def test_a_busy_server_is_asked_again_when_it_has_said(sender: Any, worker: Any, fake: Any) -> None:
+    with worker("-P", "gevent", "-c", "1"):
+        began = time.monotonic()
+        sent = sender.send("impatient", "echo", {"text": "x"})
+        waiting = sent.until("RETRY")["info"]
+        assert "HTTPStatusError" in waiting["is"]
+        assert (waiting["has"]["status"], waiting["has"]["retry_after"]) == (503, 2)
+        assert sent.result == "x"
+        assert time.monotonic() - began >= 2
+    assert fake.count("tools/call") == 1
+
+
+def test_errors_keep_what_they_know_in_results(sender: Any, worker: Any) -> None:
+    with worker("-P", "prefork", "-c", "1"):
+        failed = sender.send("call", "nowhere", {}).until("FAILURE")["info"]
+    assert (failed["error"], failed["is"]) == ("InvalidParams", ["InvalidParams", "RemoteError", "MCPError"])
+    assert (failed["has"]["code"], failed["has"]["method"]) == (-32602, "tools/call")
+
+
+def test_a_soft_limit_that_comes_amid_a_call_cancels_it_at_the_server(sender: Any, worker: Any) -> None:
+    with worker("-P", "prefork", "-c", "1"):
+        sent = sender.send("unbounded")
+        cancelled = HANGING.get(timeout=60)
+        assert sent.result == "limit"
+        assert cancelled.wait(20)
+
+
+def test_progress_of_a_tool_is_the_state_of_the_task(sender: Any, worker: Any, gate: Any) -> None:
+    with worker("-P", "gevent", "-c", "1"):
+        sent = sender.send("report")
+        seen = sent.until("PROGRESS")["info"]
+        assert (seen["progress"], seen["total"], seen["message"]) == (1, 2, "step 1")
+        gate.opened.set()
+        assert sent.result == "reported"
