@@ -138,8 +138,13 @@ def _told(result: types.CallToolResult) -> bool:
         values.append(json.loads(text))
     except ValueError:
         pass
-    # Servers of the official SDK wrap what is no object as {"result": ...}.
-    return structured in values or structured in [{"result": value} for value in values]
+    if structured in values:
+        return True
+    if not isinstance(structured, dict) or len(structured) != 1:
+        return False
+    # What is no object is wrapped into one: by the official SDK as {"result": ...}, a list by others as well.
+    ((name, only),) = structured.items()
+    return only in values and (name == "result" or isinstance(only, list))
 
 
 def block_text(block: Any) -> str:

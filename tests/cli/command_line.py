@@ -60,11 +60,11 @@ def child_environment(**more: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, "PYTHONIOENCODING": "utf-8", **more}
 
 
-def run(*words: str, **environment: str) -> Ran:
+def run(*words: str, stdin: Optional[str] = None, **environment: str) -> Ran:
     """Run a command line as a process without a terminal."""
     done = subprocess.run(
         [sys.executable, "-m", "mcp_sync.cli", *words],
-        stdin=subprocess.DEVNULL,
+        input=stdin or "",
         capture_output=True,
         env=child_environment(**environment),
         encoding="utf-8",

@@ -74,6 +74,28 @@ def test_a_call_as_json_is_the_result_in_the_shape_of_the_protocol(url: str) -> 
     assert result["content"] == [{"type": "text", "text": '{"sum": 3}'}]
 
 
+@pytest.mark.parametrize(
+    ("structured", "text", "shown"),
+    [
+        ({"a": 1, "b": 2}, '{"b": 2, "a": 1}', '{"b": 2, "a": 1}'),
+        ({"result": "x"}, "x", "x"),
+        ({"entities": [1]}, "[1]", "[1]"),
+        # Only its name tells what the number is.
+        ({"degrees": 5}, "5", '5\n{"degrees": 5}'),
+        ({"entities": [1]}, "found 1", 'found 1\n{"entities": [1]}'),
+        ([1], "[1]", "[1]"),
+    ],
+)
+def test_structured_content_is_shown_where_it_says_more(structured: Any, text: str, shown: str) -> None:
+    answer = {"content": [{"type": "text", "text": text}], "structuredContent": structured}
+    server = FakeServer(tools=[lambda: "x"])
+    server.on("tools/call", lambda message: answer)
+    with server.serve_http() as endpoint:
+        ran = invoke("call", endpoint.url, "<lambda>")
+
+    assert (ran.code, ran.out) == (0, f"{shown}\n")
+
+
 def test_arguments_can_come_from_standard_input(url: str) -> None:
     assert invoke("call", url, "add", "-", "b=5", stdin='{"a": 1, "b": 2}').out == '{"sum": 6}\n'
 

@@ -1,10 +1,10 @@
 """Install what the tests of other makers' software, the conformance suite and the benchmarks talk to.
 
 `python -m tests.interop.install [COMPONENT ...]` makes, below `MCP_SYNC_INTEROP_HOME` (by default
-`.cache/interop` in the repository), one virtual environment for each Python SDK, one with what applications
-are deployed with and one with Authlib, the npm folders, and one folder each with Debian's nginx and browser.
-It is idempotent: a component whose requirements have not changed costs nothing, and two runs at the same time
-wait for each other.
+`.cache/interop` in the repository), one virtual environment for each Python SDK and each published server,
+one with what applications are deployed with and one with Authlib, the npm folders, and one folder each with
+Debian's nginx and browser. It is idempotent: a component whose requirements have not changed costs nothing,
+and two runs at the same time wait for each other.
 """
 
 from __future__ import annotations
@@ -23,6 +23,14 @@ from pathlib import Path
 
 # What mcp_sync itself needs, for programs that use it without having it installed.
 OWN_REQUIREMENTS = ["requests", "sseclient-py", "websocket-client", "pydantic>=2", "jsonschema", "PySocks"]
+# What the makers of the protocol publish for use: each in an environment of its own, as `uvx` would run it.
+PUBLIC_SERVERS = {
+    "fetch": ["mcp-server-fetch==2026.10.24"],
+    "git": ["mcp-server-git==2026.10.19"],
+    # Its last release admits any SDK, and needs one of the first generation.
+    "sqlite": ["mcp-server-sqlite==2025.4.25", "mcp<2"],
+    "time": ["mcp-server-time==2026.10.19"],
+}
 VENVS = {
     "sdk1": ["mcp==1.30.*", "websockets==15.*"],
     "sdk2": ["mcp==2.3.*"],
@@ -41,6 +49,7 @@ VENVS = {
         "pproxy>=2.7.9",
     ],
     "authlib": ["Authlib==1.9.*", "Flask==3.*"],
+    **PUBLIC_SERVERS,
 }
 DEBIAN_PACKAGES = {"nginx": ["nginx", "nginx-common"], "chromium": ["chromium-headless-shell"]}
 NODE_VERSION = "22.23.5"
@@ -49,7 +58,11 @@ NPM_PACKAGES = {
     "@modelcontextprotocol/server-everything": "2026.8.31",
     "@modelcontextprotocol/server-filesystem": "2026.8.31",
 }
-NPM_FOLDERS = {"node": NPM_PACKAGES, "oidc-provider": {"oidc-provider": "9.13.3"}}
+NPM_FOLDERS = {
+    "node": NPM_PACKAGES,
+    "memory": {"@modelcontextprotocol/server-memory": "2026.8.31"},
+    "oidc-provider": {"oidc-provider": "9.13.3"},
+}
 COMPONENTS = (*VENVS, *NPM_FOLDERS, *DEBIAN_PACKAGES)
 OLDEST_PYTHON = (3, 10)
 # Fetches the dependencies that this machine lacks; it installs nothing, so it needs no lock.
