@@ -13,6 +13,10 @@ from .deadline import Deadline
 logger = logging.getLogger("mcp_sync.threads")
 _numbers = itertools.count(1)
 
+# Called by each thread of this package as the last thing it does: a framework closes what belongs to a
+# thread, such as its connections to databases. Single operations only, so it needs no lock.
+at_end: list[Callable[[], object]] = []
+
 
 def client_name() -> str:
     """Return a name for a client that got none: ``client-1``, ``client-2``, ..."""
@@ -35,6 +39,12 @@ def _run(target: Callable[..., None], args: tuple[Any, ...]) -> None:
         target(*args)
     except Exception:
         logger.exception("Thread %s failed", threading.current_thread().name)
+    finally:
+        for last in at_end:
+            try:
+                last()
+            except Exception:
+                logger.exception("Thread %s has left something open", threading.current_thread().name)
 
 
 def join_all(threads: Iterable[threading.Thread], deadline: Deadline) -> bool:

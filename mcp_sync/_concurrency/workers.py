@@ -9,21 +9,19 @@ from typing import Any, Callable, Optional
 
 from ..errors import ClientClosed
 from .deadline import Deadline
+from .loans import Loans
 from .locks import Latch
 from .pending import PendingCall
 from .threads import join_all, spawn
 
 logger = logging.getLogger("mcp_sync.callbacks")
 
-# How long a thread waits for the next job before it ends, in seconds.
 _IDLE = 1.0
 # How often a caller that waits for room looks whether there is some, in seconds.
 _LOOK = 0.005
 
-# By how much jobs that go ahead may exceed the number of threads.
-_BEYOND = 10
-
-Job = tuple[Callable[..., Any], tuple[Any, ...], bool]
+# What to run, with what, whether it may be dropped, and who may wait for it.
+Job = tuple[Callable[..., Any], tuple[Any, ...], bool, Optional[object]]
 
 
 class Workers:
@@ -37,13 +35,15 @@ class Workers:
         role: What the threads do, likewise.
         threads: How many there may be.
         limit: How many jobs may wait.
+        idle: How long a thread waits for the next job before it ends, in seconds.
     """
 
-    def __init__(self, owner: str, role: str, threads: int, limit: int) -> None:
+    def __init__(self, owner: str, role: str, threads: int, limit: int, idle: float = _IDLE) -> None:
         self._owner = owner
         self._role = role
         self._max_threads = threads
         self._limit = limit
+        self._idle_seconds = idle
         self._closed = False
         self.dropped = 0
         self.finished = 0
@@ -53,7 +53,10 @@ class Workers:
         self._jobs: deque[Job] = deque()
         self._threads: set[threading.Thread] = set()
         self._idle = 0
-        # Guards `_jobs`, `_threads` and `_idle`; no job runs under it. `_work` shares it.
+        # The job that each thread runs: what stands for it.
+        self._turns: dict[threading.Thread, object] = {}
+        self._loans = Loans()
+        # Guards all of these; no job runs under it. `_work` shares it.
         # Re-entrant, because a signal handler, or the garbage collector with a forgotten client, may close
         # these workers on a thread that is just in here.
         self._lock = threading.RLock()
@@ -83,8 +86,9 @@ class Workers:
             droppable: When the queue is full, the droppable job that waits longest makes room, with one
                 warning; also marks this job as one of them.
             urgent: Exceed the limit, up to ten times.
-            ahead: Run it before all others, and start a thread beyond the bound for it if none is idle, up to
-                ten times as many: whoever queues it may have one of the threads wait for it.
+            ahead: Run it before all others: the calling thread may wait for it, and one of these threads for
+                the calling one, if it is not one itself. While any of the jobs that it has queued so is not
+                done, there may be one thread more.
 
         Returns:
             Whether the job was queued. ``False`` when full or closed, or when no thread can be started.
@@ -97,26 +101,38 @@ class Workers:
             if self._closed:
                 return False
             if ahead:
-                self._jobs.appendleft((job, args, droppable))
+                this = threading.current_thread()
+                lender = self._turns.get(this, this)
+                self._loans.take(lender)
+                self._jobs.appendleft((job, args, droppable, lender))
             else:
-                self._jobs.append((job, args, droppable))
-            bound = self._max_threads * (_BEYOND if ahead else 1)
+                self._jobs.append((job, args, droppable, None))
             if self._idle:
                 self._work.notify()
             # A thread that was woken counts as idle until it runs, so one idle thread serves one job.
-            if self._idle < len(self._jobs) and len(self._threads) < bound:
-                return self._start_thread()
+            if self._idle < len(self._jobs) and len(self._threads) < self._bound:
+                return self._start_thread(ahead)
         return True
+
+    @property
+    def _bound(self) -> int:
+        """How many threads there may be now."""
+        return self._max_threads + len(self._loans)
 
     def _await_room(self, call: PendingCall) -> None:
         # The call itself is what is waited for: whoever ends it knows of no other wait.
         while not (self._has_room() or call.deadline.expired or call.wait(call.deadline.within(_LOOK))):
             pass
 
-    def _start_thread(self) -> bool:
+    def _start_thread(self, ahead: bool) -> bool:
         try:
             self._threads.add(spawn(self._owner, self._role, self._run))
         except RuntimeError as error:
+            if ahead:
+                # All other threads may wait for it.
+                lender = self._jobs.popleft()[3]
+                self._loans.repay(lender)
+                return False
             if not self._threads:
                 self._jobs.pop()
                 logger.warning("The callbacks of %s cannot run: %s", self._owner, error)
@@ -145,12 +161,14 @@ class Workers:
             with self._lock:
                 if not self._jobs and not self._closed:
                     self._idle += 1
-                    self._work.wait_for(self._has_work, _IDLE)
+                    self._work.wait_for(self._has_work, self._idle_seconds)
                     self._idle -= 1
-                if not self._jobs:
+                if not self._jobs or len(self._threads) > self._bound:
                     self._threads.discard(this)
+                    self._work.notify()  # It may have been woken in place of another.
                     return
-                job, args, _ = self._jobs.popleft()
+                job, args, _, lender = self._jobs.popleft()
+                turn = self._turns[this] = object()
             try:
                 job(*args)
             except ClientClosed:
@@ -159,7 +177,12 @@ class Workers:
                 logger.exception("A callback of %s failed", self._owner)
             # Only read to see whether anything moves, so a lost count does no harm.
             self.finished += 1
-            del job, args
+            with self._lock:
+                del self._turns[this]
+                self._loans.forget(turn)
+                if lender is not None:
+                    self._loans.repay(lender)
+            del job, args, lender
 
     def _has_work(self) -> bool:
         return self._closed or bool(self._jobs)
@@ -174,7 +197,7 @@ class Workers:
     def is_full(self) -> bool:
         """Whether jobs wait until others have ended."""
         with self._lock:
-            return len(self._jobs) > self._idle and len(self._threads) >= self._max_threads
+            return len(self._jobs) > self._idle and len(self._threads) >= self._bound
 
     def is_worker(self) -> bool:
         """Whether the calling thread is one of these."""

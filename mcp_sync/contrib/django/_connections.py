@@ -4,19 +4,24 @@ What a token store writes must stay, whatever becomes of the request: a refresh 
 nothing, and a rollback (``ATOMIC_REQUESTS``) would bring just that one back. So within a transaction a thread
 with a connection of its own does the work. In a ``TestCase``, whose rows no other connection can see, and
 outside of transactions, the caller's connection does.
+
+Nobody but Django closes the connections of requests, and then nobody those of the threads of this package:
+they do it themselves when they end.
 """
 
 from __future__ import annotations
 
 import atexit
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
-from typing import Any, Callable, TypeVar
+from typing import Any, Callable, Optional, TypeVar
 
 from django.db import OperationalError, connections
 
-from ..._concurrency import fork
+from ..._concurrency import fork, threads
+from ..._concurrency.deadline import Deadline
+from ..._concurrency.workers import Workers
 from ...auth._errand import errand_here
 from ...errors import AuthError
 from . import conf
@@ -24,6 +29,7 @@ from . import conf
 T = TypeVar("T")
 
 _PATIENCE = 10.0  # how long one operation may take, in seconds
+# How long a thread keeps its connection that has nothing to do, and how old it may get, in seconds.
 _CONNECTION_AGE = 60
 _SQLITE_PATIENCE = 1.0
 _LOCKED = (
@@ -31,6 +37,8 @@ _LOCKED = (
     "its whole file; use its WAL mode, or name another database by MCP_SYNC['DATABASE']"
 )
 _THREADS = 2
+_WAITING = 1000  # operations
+_CLOSE_SECONDS = 5.0
 
 
 def is_test_case() -> bool:
@@ -46,81 +54,95 @@ def run(operation: Callable[[], T]) -> T:
         AuthError: It takes too long, or on SQLite the transaction of this request is in the way.
     """
     connection = connections[conf.get("DATABASE")]
-    is_open = connection.connection is not None
-    in_transaction = connection.in_atomic_block or (is_open and not connection.autocommit)
+    in_transaction = connection.in_atomic_block or (
+        connection.connection is not None and not connection.autocommit
+    )
     try:
-        if in_transaction and not is_test_case():
-            return _helpers.run(operation)
-        return _inline(operation, connection, is_open)
+        return _helpers.run(operation) if in_transaction and not is_test_case() else operation()
     except OperationalError as error:
         if connection.vendor == "sqlite" and "locked" in str(error):
             raise AuthError(_LOCKED) from error
         raise
 
 
-def _inline(operation: Callable[[], T], connection: Any, was_open: bool) -> T:
-    try:
-        return operation()
-    finally:
-        # Threads of the client end without anybody closing what they have opened.
-        if not was_open and threading.current_thread().name.startswith("mcp_sync-"):
-            connection.close()
+def close_own() -> None:
+    """Close the connections of this thread."""
+    connections.close_all()
+
+
+def watch_threads() -> None:
+    """Have the threads of this package close their connections when they end."""
+    if close_own not in threads.at_end:
+        threads.at_end.append(close_own)
 
 
 class _Helpers:
-    """A few threads, each with a database connection, made when they are needed."""
+    """A few threads, each with a database connection, which are there while they are needed."""
 
     def __init__(self) -> None:
         self._renew()
         fork.watch(self)
 
     def _renew(self) -> None:
-        self._pool: Any = None
-        self._opened: list[Any] = []
-        # Guards `_pool`. Nothing happens under it.
+        self._workers: Optional[Workers] = None
+        # Guards `_workers`. Nothing happens under it.
         self._lock = threading.Lock()
 
     def after_fork_in_child(self) -> None:
-        """Have threads and connections of its own; those of the parent stay as they are."""
+        """Have threads of its own; those of the parent stay as they are."""
         self._renew()
 
     def run(self, operation: Callable[[], T]) -> T:
         """Have a thread do it."""
-        errand = errand_here()
+        left = errand_here().within(_PATIENCE)
+        future: Future[T] = Future()
         with self._lock:
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(_THREADS, "mcp_sync-django")
-            future = self._pool.submit(self._do, operation)
+            if self._workers is None:
+                self._workers = Workers("django", "store", _THREADS, _WAITING, _CONNECTION_AGE)
+            is_coming = self._workers.submit(_do, operation, future)
+        if not is_coming:
+            raise AuthError("no thread can be had that reads the token store")
         try:
-            return future.result(errand.within(_PATIENCE).remaining())  # type: ignore[no-any-return]
+            return future.result(left.remaining())
         except FutureTimeout:
             if future.cancel() or not future.done():
                 raise AuthError("the database of the token store takes too long") from None
-            return future.result()  # type: ignore[no-any-return]
-
-    def _do(self, operation: Callable[[], T]) -> T:
-        connection = connections[conf.get("DATABASE")]
-        if connection not in self._opened:
-            # Kept for a while, also where the connections of requests are not.
-            changes: dict[str, Any] = {"CONN_MAX_AGE": _CONNECTION_AGE}
-            if connection.vendor == "sqlite":
-                # Mostly it is the transaction of this very request that locks the database.
-                options = connection.settings_dict["OPTIONS"]
-                changes["OPTIONS"] = {**options, "timeout": min(options.get("timeout", 5), _SQLITE_PATIENCE)}
-            connection.settings_dict = {**connection.settings_dict, **changes}
-            connection.inc_thread_sharing()
-            self._opened.append(connection)
-        connection.close_if_unusable_or_obsolete()
-        return operation()
+            return future.result()
 
     def close(self) -> None:
-        """End the threads, and close their connections."""
+        """End the threads, which close their connections."""
         with self._lock:
-            pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.shutdown(wait=True)
-        while self._opened:
-            self._opened.pop().close()
+            workers, self._workers = self._workers, None
+        if workers is not None:
+            workers.close(Deadline(_CLOSE_SECONDS), finish=True)
+
+
+def _do(operation: Callable[[], T], future: Future[T]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        future.set_result(_done(operation))
+    except BaseException as error:
+        future.set_exception(error)
+
+
+def _done(operation: Callable[[], T]) -> T:
+    connection = connections[conf.get("DATABASE")]
+    options = connection.settings_dict["OPTIONS"]
+    is_pooled = bool(options.get("pool"))
+    if connection.connection is None and not is_pooled:
+        # Kept for a while, also where the connections of requests are not.
+        changes: dict[str, Any] = {"CONN_MAX_AGE": _CONNECTION_AGE}
+        if connection.vendor == "sqlite":
+            # Mostly it is the transaction of this very request that locks the database.
+            changes["OPTIONS"] = {**options, "timeout": min(options.get("timeout", 5), _SQLITE_PATIENCE)}
+        connection.settings_dict = {**connection.settings_dict, **changes}
+    connection.close_if_unusable_or_obsolete()
+    try:
+        return operation()
+    finally:
+        if is_pooled:
+            connection.close()
 
 
 _helpers = _Helpers()

@@ -17,8 +17,9 @@ class McpSyncConfig(AppConfig):
         """Register what Django calls later."""
         from django.core.signals import setting_changed
 
-        from . import checks
+        from . import _connections, checks
         from .servers import mcp
 
         checks.register()
+        _connections.watch_threads()
         setting_changed.connect(mcp.setting_changed, dispatch_uid="mcp_sync")

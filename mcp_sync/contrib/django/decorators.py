@@ -32,17 +32,10 @@ def mcp_login_required(*aliases: str) -> Callable[[Callable[..., Any]], Callable
     return decorate
 
 
-_GOOD = ("valid", "refreshable")
-
-
 def is_connected(alias: str, user: Any) -> bool:
     """Whether a user has a grant for a server, or needs none. Asks nobody.
 
     Raises:
         AuthError: The token store cannot be read.
     """
-    server = mcp[alias]
-    if server.needs_user and not getattr(user, "is_authenticated", False):
-        return False
-    oauth = server.oauth_for(user)
-    return oauth is None or oauth.status(server.url).state in _GOOD
+    return mcp[alias].is_connected(user)

@@ -59,6 +59,14 @@ class WebOAuth(OAuth):
 
     alias = ""
 
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        # Models load when Django is set up.
+        from ._vault import OneQueryVault
+
+        kept = self.vault.store._store
+        self.vault = OneQueryVault(kept, self.identity, self._registered_for, self.principal)
+
     def _log_in(self, login: Login) -> Any:
         """See `TokenAuth._log_in`."""
         scopes = tuple((login.scope_for(self.scopes) or "").split())
@@ -147,10 +155,28 @@ class Server:
         Raises:
             AuthError: It cannot be refreshed.
         """
-        view = self.for_user(user)
-        auth = getattr(view._engine.plan.target, "auth", None)
-        if isinstance(auth, WebOAuth):
+        auth = self._auth_of(user)
+        if auth is not None:
             auth._access_of(self.url).ready(Errand(deadline=Deadline(conf.get("DEFAULT_DEADLINE"))))
+
+    def is_connected(self, user: Any) -> bool:
+        """Whether a user has a grant, or needs none. Asks nobody.
+
+        Raises:
+            AuthError: The token store cannot be read.
+        """
+        if self.needs_user and not getattr(user, "is_authenticated", False):
+            return False
+        auth = self._auth_of(user)
+        if auth is None:
+            return True
+        # What the view finds that is used next, so that the store is read once.
+        current = auth._access_of(self.url).at_hand(Errand())
+        return current is not None and (current.is_valid or current.grant.refresh_token is not None)
+
+    def _auth_of(self, user: Any) -> Optional[WebOAuth]:
+        auth = getattr(self.for_user(user)._engine.plan.target, "auth", None)
+        return auth if isinstance(auth, WebOAuth) else None
 
     @property
     def needs_user(self) -> bool:

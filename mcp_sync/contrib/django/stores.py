@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
@@ -30,6 +30,7 @@ _MODELS: dict[str, Any] = {
     "client": models.ClientRegistration,
     "pending": models.PendingFlow,
 }
+_MOST_GUESSES = 10_000
 _threads = ThreadLocks()
 
 
@@ -49,20 +50,35 @@ class ModelTokenStore:
 
     def __init__(self, alias: str) -> None:
         self.alias = alias
+        # Single operations only, so it needs no lock.
+        self._guesses: dict[Key, Key] = {}
 
     def __repr__(self) -> str:
         return f"ModelTokenStore({self.alias!r})"
 
-    @sensitive_variables()
     def get(self, key: Key) -> Optional[Stored]:
         """See `mcp_sync.auth.Store`."""
         name = digest(self.alias, key)
-        row = _connections.run(lambda: _read(key, name))
-        if row is None:
-            return None
-        value = crypto.unseal(row[0], name)
-        # What no key can read counts as a record without anything in it, which may be replaced.
-        return Stored(value if isinstance(value, dict) else {}, row[1])
+        found: Optional[Stored] = _stored(_connections.run(lambda: _read([(key, name)])).get(name), name)
+        return found
+
+    def get_both(self, key: Key) -> tuple[Optional[Stored], Optional[Key], Optional[Stored]]:
+        """Return a record, and what is kept under the key that followed from it the last time.
+
+        Returns:
+            The record, that other key, and what is kept there, each ``None`` if there is none.
+        """
+        guessed = self._guesses.get(key)
+        asked = [(each, digest(self.alias, each)) for each in (key, guessed) if each is not None]
+        rows = _connections.run(lambda: _read(asked))
+        record, *other = (_stored(rows.get(name), name) for _, name in asked)
+        return record, guessed, other[0] if other else None
+
+    def guess(self, key: Key, following: Key) -> None:
+        """Note for `get_both` what follows from a record."""
+        if len(self._guesses) >= _MOST_GUESSES:
+            self._guesses.clear()
+        self._guesses[key] = following
 
     @sensitive_variables()
     def put(self, key: Key, value: Optional[Mapping[str, Any]], expected: Optional[str]) -> bool:
@@ -151,18 +167,35 @@ def _time(seconds: Any) -> Optional[datetime]:
         return None
 
 
+def _model(key: Key) -> Any:
+    return _MODELS.get(key.kind, models.ServerMetadata)
+
+
 def _rows(key: Key) -> Any:
-    return _MODELS.get(key.kind, models.ServerMetadata)._base_manager.using(conf.get("DATABASE"))
+    return _model(key)._base_manager.using(conf.get("DATABASE"))
 
 
-def _read(key: Key, name: str) -> Any:
-    """Return data and version of a row. Each request does this: so it is written out, and costs little."""
+def _read(asked: Sequence[tuple[Key, str]]) -> dict[str, tuple[str, str]]:
+    """Return data and version of rows by their names. Each request does this: so it is written out."""
     connection = connections[conf.get("DATABASE")]
-    table = _MODELS.get(key.kind, models.ServerMetadata)._meta.db_table
-    data, version, column, source = map(connection.ops.quote_name, ("data", "version", "key", table))
+    quoted = connection.ops.quote_name
+    columns = ", ".join(map(quoted, ("key", "data", "version")))
+    parts = (
+        f"SELECT {columns} FROM {quoted(_model(key)._meta.db_table)} WHERE {quoted('key')} = %s"
+        for key, _ in asked
+    )
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {data}, {version} FROM {source} WHERE {column} = %s", [name])
-        return cursor.fetchone()
+        cursor.execute(" UNION ALL ".join(parts), [name for _, name in asked])
+        return {name: (data, version) for name, data, version in cursor.fetchall()}
+
+
+@sensitive_variables()
+def _stored(row: Optional[tuple[str, str]], name: str) -> Optional[Stored]:
+    if row is None:
+        return None
+    value = crypto.unseal(row[0], name)
+    # What no key can read counts as a record without anything in it, which may be replaced.
+    return Stored(value if isinstance(value, dict) else {}, row[1])
 
 
 def _insert(rows: Any, name: str, alias: str, row: Mapping[str, Any]) -> bool:

@@ -13,7 +13,10 @@ import pytest
 from . import postgres
 
 HERE = Path(__file__).parent
-FILES = ("test_store.py", "test_refresh_race.py", "test_connecting.py", "test_questions.py", "test_pages.py")
+FILES = (
+    *("test_store.py", "test_refresh_race.py", "test_own_threads.py"),
+    *("test_connecting.py", "test_questions.py", "test_pages.py"),
+)
 
 
 @pytest.mark.contrib

@@ -1,0 +1,127 @@
+"""Who closes the connections to the database that the threads of the client have opened; and few queries."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.db import connection, transaction
+from django.db.backends.signals import connection_created
+from django.test.utils import CaptureQueriesContext
+
+from mcp_sync.contrib.django import _connections, mcp, signals
+from mcp_sync.contrib.django.models import Grant
+
+from .conftest import browser_of, connect
+
+
+@pytest.fixture
+def opened():
+    """Give the connections that threads of the client open, each with its thread."""
+    found = []
+
+    def note(connection, **_):
+        if threading.current_thread().name.startswith("mcp_sync-"):
+            found.append((threading.current_thread(), connection))
+
+    connection_created.connect(note)
+    yield found
+    connection_created.disconnect(note)
+
+
+def _others():
+    """Return how many more connections PostgreSQL has than that of this thread."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' "
+            "AND pid <> pg_backend_pid()"
+        )
+        return cursor.fetchone()[0]
+
+
+def _see_that_all_are_closed(opened):
+    for thread, _ in opened:
+        thread.join(10)
+        assert not thread.is_alive()
+    assert [each.connection for _, each in opened] == [None] * len(opened)
+    if connection.vendor == "postgresql":
+        until = time.monotonic() + 10  # The server sees the end of a connection a moment later.
+        while _others() and time.monotonic() < until:
+            time.sleep(0.01)
+        assert _others() == 0
+
+
+def test_a_thread_that_refreshes_closes_what_it_and_the_receivers_of_signals_have_opened(
+    guarded, ada, opened
+):
+    refreshed = []
+
+    def note(principal, user_id, **_):
+        # On the thread that refreshes, as any receiver may.
+        refreshed.append(get_user_model().objects.get(pk=user_id).username)
+
+    browser = browser_of(ada)
+    connect(browser, guarded.auth, "ada at the server")
+    signals.grant_refreshed.connect(note)
+    try:
+        for _ in range(3):
+            guarded.auth.expire_access_tokens()
+            assert browser.get("/whoami/").content == b"ada at the server"
+    finally:
+        signals.grant_refreshed.disconnect(note)
+    assert refreshed == ["ada"] * 3
+    assert opened
+    _see_that_all_are_closed(opened)
+
+
+def test_the_threads_of_transactions_are_few_and_close_theirs_at_the_end(guarded, ada, opened):
+    connect(browser_of(ada), guarded.auth, "ada at the server")
+    threads = [threading.Thread(target=_call_in_a_transaction, args=(ada,)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert 1 <= sum("store" in thread.name for thread, _ in opened) <= 2
+    _connections.close()
+    _see_that_all_are_closed(opened)
+
+
+def _call_in_a_transaction(user):
+    try:
+        for _ in range(5):
+            with transaction.atomic():
+                get_user_model().objects.get(pk=user.pk)
+                assert mcp["guarded"].for_user(user).call_tool("whoami").text == "ada at the server"
+    finally:
+        connection.close()
+
+
+def test_a_thread_that_calls_for_a_view_closes_what_it_has_opened(guarded, ada, opened):
+    connect(browser_of(ada), guarded.auth, "ada at the server")
+    view = mcp["guarded"].for_user(ada)
+    futures = [view.submit(view.call_tool, "whoami") for _ in range(3)]
+    assert {each.result(10).text for each in futures} == {"ada at the server"}
+    mcp.reset()
+    _see_that_all_are_closed(opened)
+
+
+@pytest.mark.parametrize("place", ["/whoami/", "/connected/"])
+def test_a_request_reads_the_token_store_once(guarded, ada, place):
+    browser = browser_of(ada)
+    connect(browser, guarded.auth, "ada at the server")
+    browser.get(place)
+    with CaptureQueriesContext(connection) as captured:
+        assert browser.get(place).status_code == 200
+    ours = [each["sql"] for each in captured if "mcp_sync" in each["sql"]]
+    assert len(ours) == 1, ours
+
+
+def test_whoever_was_disconnected_elsewhere_is_so_at_the_next_request(guarded, ada):
+    browser = browser_of(ada)
+    connect(browser, guarded.auth, "ada at the server")
+    assert browser.get("/whoami/").content == b"ada at the server"
+    Grant.objects.all().delete()
+    assert browser.get("/whoami/").status_code == 302
+    assert browser.get("/connected/").status_code == 302
