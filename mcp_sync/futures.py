@@ -114,13 +114,15 @@ class Jobs:
     Args:
         name: The client's name.
         threads: How many calls run at a time.
+        callbacks: Whose threads run callbacks, for which these calls may have to wait.
 
     Attributes:
         threads: See `Companion`.
     """
 
-    def __init__(self, name: str, threads: int) -> None:
+    def __init__(self, name: str, threads: int, callbacks: tuple[Workers, ...] = ()) -> None:
         self._workers = Workers(name, "submit", threads, sys.maxsize)
+        self._those_who_may_wait = (self._workers, *callbacks)
         self._clock = Expiry(name, _expire)
         self.threads: list[threading.Thread] = []
         self._closed = False
@@ -133,7 +135,8 @@ class Jobs:
     ) -> CallFuture[T]:
         """Run a call as soon as there is a thread for it, in a copy of the caller's context.
 
-        One that comes from one of these threads has not to wait for another thread, which might wait for it.
+        One that comes from one of these threads, or from a callback, has not to wait until another call is
+        done, which might wait for it.
 
         Args:
             call: The call. It is given ``timeout``, where it has waited for a thread: what is left of that.
@@ -149,7 +152,8 @@ class Jobs:
         self._open.add(future)
         future.add_done_callback(self._open.discard)
         entry = [(future, contextvars.copy_context(), call)]
-        if not self._workers.submit(self._run, entry, ahead=self._workers.is_worker()):
+        ahead = any(workers.is_worker() for workers in self._those_who_may_wait)
+        if not self._workers.submit(self._run, entry, ahead=ahead):
             self._open.discard(future)
             if not self._closed:
                 raise ConnectFailed("no thread could be started for the call")
@@ -272,7 +276,8 @@ def jobs_of(client: FutureVerbs) -> Jobs:
     process = os.getpid()
     jobs = client._jobs.get(process)
     if jobs is None:
-        fresh = Jobs(client.name, client._limits.submit_threads)
+        callbacks = client._engine.router.callback_workers
+        fresh = Jobs(client.name, client._limits.submit_threads, callbacks)
         jobs = cast("Jobs", client._jobs.setdefault(process, fresh))
         if jobs is fresh:
             try:

@@ -103,7 +103,8 @@ class Limits:
         input_rounds: How often a server may ask for input within one call (2026-07-28).
         queue_length: How many messages may wait for the callbacks.
         handler_threads: How many server requests are answered at a time.
-        submit_threads: How many calls of ``submit`` and ``stream_tool`` run at a time; more of them wait.
+        submit_threads: How many calls of ``submit`` and ``stream_tool`` run at a time, besides those that may
+            wait for others of them; more of them wait.
         stderr_lines: How many of the last lines of a server's standard error are kept.
     """
 

@@ -178,7 +178,7 @@ class Workers:
             # Only read to see whether anything moves, so a lost count does no harm.
             self.finished += 1
             with self._lock:
-                del self._turns[this]
+                self._turns.pop(this, None)  # A job may have forked.
                 self._loans.forget(turn)
                 if lender is not None:
                     self._loans.repay(lender)

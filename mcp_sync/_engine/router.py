@@ -66,6 +66,11 @@ class Router:
         # Small sends that must not hold a reader or a caller up.
         self.sender = Workers(name, "sender", 1, queue_length)
 
+    @property
+    def callback_workers(self) -> tuple[Workers, ...]:
+        """Whose threads run what the user gave: for notifications, and for requests of the server."""
+        return self.worker, self._handlers
+
     def watch(self, observer: Observer) -> None:
         """Have a function of ours see every notification, on the thread that reads it; it must not block."""
         with self._lock:

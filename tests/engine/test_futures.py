@@ -24,7 +24,7 @@ from mcp_sync.errors import (
     ToolFailed,
     UsageError,
 )
-from mcp_sync.testing import FakeServer
+from mcp_sync.testing import FakeServer, ToolContext
 
 from .background import Background, collected, wait_until
 from .scripted import DuplexTarget, PostTarget, modern, text
@@ -395,3 +395,92 @@ def test_what_is_done_at_the_end_of_a_call_may_wait_for_another_one():
         client.submit(client.call_tool, "add", {"a": 1, "b": 2}).add_done_callback(go_on)
         assert over.wait(PATIENCE)
         assert seen == ["2"]
+
+
+# --- calls that wait for calls ----------------------------------------------------------------------------
+
+
+def asking(**options):
+    """Make a client whose tool ``ask`` asks something first, and which has one thread for calls."""
+
+    def call(request):
+        params = request["params"]
+        if params["name"].startswith("ask") and "inputResponses" not in params:
+            question = {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}}
+            state = params["name"]
+            return {"resultType": "input_required", "inputRequests": {"k": question}, "requestState": state}
+        return text(params["name"])
+
+    target = PostTarget(modern(tools_call=call))
+    return Client(target, limits=Limits(submit_threads=1), **options)
+
+
+def test_calls_may_wait_for_calls_as_deep_as_one_likes():
+    left = list(range(30))
+
+    def answer(context, params):
+        inner = client.submit(client.call_tool, "ask" if left.pop() else "inner")
+        return types.ElicitResult(action="accept", content={"said": inner.result(PATIENCE).text})
+
+    with asking(elicitation_callback=answer) as client:
+        assert client.submit(client.call_tool, "ask").result(PATIENCE).text == "ask"
+        assert not left
+        # As soon as nothing waits any more, there is no more than one.
+        client.submit(client.call_tool, "x").result(PATIENCE)
+        wait_until(lambda: len(submit_threads(client)) <= 1)
+
+
+def test_no_more_calls_run_than_admitted_besides_those_that_wait():
+    most, running, lock = 0, 0, threading.Lock()
+
+    def run(context, params):
+        nonlocal most, running
+        if params.message == "leaf":
+            with lock:
+                running += 1
+                most = max(most, running)
+            pause.wait(0.005)
+            with lock:
+                running -= 1
+            return types.ElicitResult(action="accept", content={})
+        calls = [client.submit(client.call_tool, "leaf") for _ in range(40)]
+        for call in calls:
+            call.result(PATIENCE)
+        return types.ElicitResult(action="accept", content={})
+
+    def call(request):
+        params = request["params"]
+        if "inputResponses" not in params:
+            asked = {"message": params["name"], "requestedSchema": {}}
+            question = {"method": "elicitation/create", "params": asked}
+            return {"resultType": "input_required", "inputRequests": {"k": question}, "requestState": "s"}
+        return text(params["name"])
+
+    pause = threading.Event()
+    target = PostTarget(modern(tools_call=call))
+    with Client(target, limits=Limits(submit_threads=2), elicitation_callback=run) as client:
+        outer = [client.submit(client.call_tool, "outer") for _ in range(3)]
+        for each in outer:
+            assert each.result(PATIENCE).text == "outer"
+    assert most <= 2
+
+
+def test_a_callback_outside_of_the_calls_may_wait_for_one_while_they_wait_for_it():
+    def answer(context, params):
+        said = client.submit(client.call_tool, "echo", {"word": "inner"}).result(PATIENCE).text
+        return types.ElicitResult(action="accept", content={"said": said})
+
+    server = FakeServer()
+
+    @server.tool()
+    def echo(word: str) -> str:
+        return word
+
+    @server.tool()
+    def ask(context: ToolContext) -> str:
+        schema = {"type": "object", "properties": {"said": {"type": "string"}}}
+        return str(context.elicit("?", schema)["content"]["said"])
+
+    options = {"mode": "legacy", "limits": Limits(submit_threads=1), "elicitation_callback": answer}
+    with server.serve_http() as endpoint, Client(endpoint.url, **options) as client:
+        assert client.submit(client.call_tool, "ask").result(PATIENCE).text == "inner"
