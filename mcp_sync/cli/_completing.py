@@ -91,7 +91,7 @@ def _kept_or_asked(context: click.Context, word: str) -> dict[str, Any]:
     options = CommonOptions(
         headers=tuple(params.get("headers") or ()), mode=params.get("mode"), config=params.get("config")
     )
-    server = named_server(options, [word])[0]
+    server = named_server(options, [word], may_ask=False)[0]
     if server.url is None:
         return {}  # A shell that completes a word must not start programs.
     name = json.dumps([server.url, sorted(options.headers), options.mode])

@@ -13,6 +13,7 @@ import click
 
 from .. import errors
 from .._protocol.visible import clean
+from ._words import in_words
 
 
 class ExitCode(enum.IntEnum):
@@ -120,12 +121,14 @@ def _message(error: BaseException) -> str:
     if isinstance(error, click.ClickException):
         return error.format_message()
     if isinstance(error, errors.RemoteError):
-        return f"the server answered with an error: {error}"
+        # What a server says is not ours to put into other words.
+        missing = isinstance(error, errors.MethodNotFound)
+        return f"the server does not offer that: {error}" if missing else str(error)
     if isinstance(error, (Interrupted, KeyboardInterrupt, click.Abort)):
         return "interrupted"
     if exit_code(error) is ExitCode.OUTPUT:
         return f"cannot write the output: {getattr(error, 'strerror', None) or error}"
-    return str(error) or type(error).__name__
+    return in_words(str(error)) or type(error).__name__
 
 
 def _as_dict(error: BaseException, code: ExitCode) -> dict[str, Any]:

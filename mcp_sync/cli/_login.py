@@ -27,6 +27,7 @@ _PLACE = "TARGET"
 @click.option("--client-id", metavar="ID", help="The name of the client, where it was registered by hand.")
 @click.option("--client-secret-env", metavar="VARIABLE", help="The variable with its secret, if it has one.")
 @click.option("--client-metadata-url", metavar="URL", help="Where the metadata document of the client lies.")
+@click.option("--new-client", is_flag=True, help="Register this client anew: the server has forgotten it.")
 @click.option(
     "--scope", "scopes", multiple=True, metavar="SCOPE", help="Ask for it; may be given several times."
 )
@@ -38,6 +39,7 @@ def login(
     paste: bool,
     port: Optional[int],
     client_secret_env: Optional[str],
+    new_client: bool,
     **given: Any,
 ) -> int:
     """Log in to a server with a browser. Commands use what comes of it, and renew it by themselves.
@@ -54,6 +56,8 @@ def login(
         settings["client_secret_variable"] = client_secret_env
     asking = {} if device else {"interaction": _interaction(paste, port)}
     auth = make_auth(settings, interactive=True, **asking)
+    if new_client:
+        auth.reset_client(url)
     with opened(options, server, auth=auth) as (client, budget, _):
         client.send_ping(**budget.left())
     status = auth.status(url)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ import click
 from .._concurrency.fork import hold_off
 from .._protocol.negotiation import AUTO, LEGACY
 from .._protocol.versions import TRAITS
+from .._protocol.visible import clean
 from ..errors import CallTimeout
 from ._logs import log_to_stderr
 
@@ -229,12 +231,15 @@ class Server(NamedTuple):
         return auth_for(self.url)
 
 
-def named_server(options: CommonOptions, words: Sequence[str]) -> tuple[Server, list[str]]:
+def named_server(
+    options: CommonOptions, words: Sequence[str], *, may_ask: bool = True
+) -> tuple[Server, list[str]]:
     """Return the server that was named, and the words that are left.
 
     Args:
         options: What was typed.
         words: The arguments of the command.
+        may_ask: Whether somebody may be asked for what a configuration leaves open.
 
     Raises:
         click.UsageError: Nothing names a server, or two things do, or it cannot be one.
@@ -249,7 +254,7 @@ def named_server(options: CommonOptions, words: Sequence[str]) -> tuple[Server, 
         from .._protocol.urls import public_url
 
         return Server(public_url(word), _url_target(word, options.headers)), rest
-    server = configuration(options.config, word)[word]
+    server = configuration(options.config, word, may_ask=may_ask)[word]
     given = {"headers": typed_headers(options.headers)} if options.headers else {}
     return Server(word, server.target(**given), server), rest
 
@@ -289,12 +294,13 @@ def _url_target(word: str, headers: Sequence[str]) -> Union[StreamableHTTP, WebS
     return target
 
 
-def configuration(file: Optional[str], word: str) -> Config:
+def configuration(file: Optional[str], word: str, *, may_ask: bool = True) -> Config:
     """Return the configuration in which a server is looked up.
 
     Args:
         file: The file, ``None`` for the default.
         word: The name that was typed.
+        may_ask: Whether somebody may be asked for the inputs that it declares.
 
     Raises:
         click.UsageError: There is none.
@@ -308,7 +314,35 @@ def configuration(file: Optional[str], word: str) -> Config:
             f"{word!r} is no URL (http, https, ws, wss), and there is no {CONFIG_FILE} here with names of "
             "servers (--config FILE names another one); a server that is to be started goes behind --"
         )
-    return load_config(found)
+    return load_config(found, inputs=_TypedInputs() if may_ask else None)
+
+
+class _TypedInputs:
+    """Asks for the inputs that a configuration declares, as VS Code does, each once."""
+
+    def __init__(self) -> None:
+        self._typed: dict[str, str] = {}
+
+    def __call__(self, declared: Mapping[str, Any]) -> Optional[str]:
+        """Return the value of an input, ``None`` where there is nobody to ask."""
+        name = str(declared["id"])
+        if name not in self._typed and sys.stdin is not None and sys.stdin.isatty():
+            self._typed[name] = _prompt(name, declared)
+        return self._typed.get(name)
+
+
+def _prompt(name: str, declared: Mapping[str, Any]) -> str:
+    default, options = declared.get("default"), declared.get("options")
+    is_secret = declared.get("password") is True
+    typed: str = click.prompt(
+        clean(str(declared.get("description") or name)),
+        default=default if isinstance(default, str) else None,
+        hide_input=is_secret,
+        show_default=not is_secret,
+        type=click.Choice(list(map(str, options))) if isinstance(options, list) else str,
+        err=True,
+    )
+    return typed
 
 
 def config_file(file: Optional[str]) -> Optional[str]:

@@ -84,7 +84,8 @@ def load_config(source: Union[str, PathLike[str], Mapping[str, Any]], *, inputs:
 
     Args:
         source: The path of a file, or a mapping.
-        inputs: The values of ``${input:id}``, by id, or ``f(declaration)``, which returns one.
+        inputs: The values of ``${input:id}``, by id, or ``f(declaration)``, which returns one, or ``None`` for
+            the default that is declared.
 
     Raises:
         ConfigError: It cannot be read, or something in it cannot be so. Names file, server and key, or line

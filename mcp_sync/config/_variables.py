@@ -11,7 +11,7 @@ from typing import Any, Callable, Optional, Union
 
 from ._errors import Place
 
-Inputs = Union[Mapping[str, str], Callable[[Mapping[str, Any]], str], None]
+Inputs = Union[Mapping[str, str], Callable[[Mapping[str, Any]], Optional[str]], None]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\([A-Za-z0-9_]+\))?")
 _BARE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")

@@ -204,7 +204,7 @@ def test_an_error_of_the_server_exits_with_5(url: str) -> None:
     ran = invoke("call", url, "missing")
 
     assert ran.code == 5
-    assert ran.err.startswith("mcp-sync: the server answered with an error: ")
+    assert ran.err.startswith(f"mcp-sync: tools/call: {url} answered: ")
 
 
 def test_an_error_of_the_server_in_json_has_its_code_and_data(server: FakeServer, url: str) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
-from command_line import DEMO_SERVER, child_environment
+from command_line import DEMO_SERVER, child_environment, run
 
 pty = pytest.importorskip("pty")
 
@@ -54,9 +56,10 @@ FakeServer(tools=[form, page, trap, agree, paint]).serve_stdio()
 class Terminal:
     """A command line with a terminal of its own."""
 
-    def __init__(self, words: Sequence[str], server: Sequence[str], **environment: str) -> None:
+    def __init__(self, words: Sequence[str], server: Sequence[str] = (), **environment: str) -> None:
         ours, theirs = pty.openpty()
-        command = [sys.executable, "-m", "mcp_sync.cli", *words, "--", *server]
+        behind = ["--", *server] if server else []
+        command = [sys.executable, "-m", "mcp_sync.cli", *words, *behind]
         self._process = subprocess.Popen(
             command,
             stdin=theirs,
@@ -233,3 +236,38 @@ def test_progress_is_drawn_and_wiped_away() -> None:
 
         assert terminal.finish() == 0
         assert terminal.screen.endswith("\x1b[2Kliftoff\r\n")
+
+
+def test_an_input_that_a_configuration_declares_is_asked_for_once(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    script = "import sys; from mcp_sync.testing import FakeServer; words = sys.argv[1:]\n"
+    script += "FakeServer(tools=dict(words=lambda: ' '.join(words))).serve_stdio()"
+    inputs = [
+        {"id": "key", "type": "promptString", "description": "The key", "password": True},
+        {"id": "region", "type": "pickString", "options": ["eu", "us"], "default": "eu"},
+    ]
+    words = ["-c", script, "${input:key}", "${input:region}", "${input:key}"]
+    server = {"command": sys.executable, "args": words, "inheritEnv": "all"}
+    path.write_text(json.dumps({"servers": {"here": server}, "inputs": inputs}))
+    with Terminal(["call", "here", "words", "--config", str(path)]) as terminal:
+        terminal.expect("The key: ")
+        terminal.type("geheim\n")
+        terminal.expect("region (eu, us) [eu]: ")
+        terminal.type("asia\n")
+        terminal.expect("'asia' is not one of")
+        terminal.type("us\n")
+
+        assert terminal.finish() == 0
+        assert terminal.screen.count("geheim") == 2
+        assert terminal.screen.endswith("geheim us geheim\r\n")
+        assert terminal.screen.count("The key: ") == 1
+
+
+def test_without_a_terminal_an_input_is_missed(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    server = {"command": "x", "args": ["${input:key}"]}
+    path.write_text(json.dumps({"servers": {"here": server}, "inputs": [{"id": "key"}]}))
+    ran = run("tools", "here", "--config", str(path))
+
+    assert ran.code == 2
+    assert ran.err.endswith("the input key has no value: it is asked for only where there is a terminal\n")
