@@ -71,8 +71,17 @@ class SealedStore:
     def get(self, key: Key) -> Optional[Stored]:
         """See `mcp_sync.auth.Store`."""
         stored = self._store.get(key)
-        if stored is None:
-            return None
+        return None if stored is None else self._opened(key, stored)
+
+    def get_many(self, keys: Sequence[Key]) -> dict[Key, Stored]:
+        """Return what is kept under some keys, with one look if the store has a ``get_many``, too."""
+        get_many = getattr(self._store, "get_many", None)
+        if get_many is not None:
+            return {key: self._opened(key, stored) for key, stored in get_many(keys).items()}
+        found = {key: self.get(key) for key in keys}
+        return {key: stored for key, stored in found.items() if stored is not None}
+
+    def _opened(self, key: Key, stored: Stored) -> Stored:
         value = self._sealer.unseal(stored.value.get(_SEALED), _about(key))
         # What no key can read counts as a record without anything in it, which may be replaced.
         return Stored(value if isinstance(value, dict) else {}, stored.version)

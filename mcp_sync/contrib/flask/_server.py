@@ -59,10 +59,7 @@ class Server:
         views = g.setdefault("_mcp_sync_views", {})
         view = views.get((self._alias, principal))
         if view is None:
-            auth = None
-            if self._state.asks_users(self._alias):
-                auth = self._state.oauth(self._alias, principal)
-            view = views[(self._alias, principal)] = self.client.for_principal(principal, auth=auth)
+            view = views[(self._alias, principal)] = self._state.client_of(self._alias, principal)
         return self._bounded(view, principal)
 
     def status(self) -> Any:

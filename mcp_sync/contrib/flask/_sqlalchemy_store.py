@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Callable, Optional, Union
@@ -59,8 +59,9 @@ class SQLAlchemyTokenStore:
             sa.Column("updated", sa.Float, nullable=False, index=True),
         )
         columns = self.table.c
-        # Made once: each request looks up two records.
-        self._look = sa.select(columns.value, columns.version).where(columns.key == sa.bindparam("name"))
+        # Made once: each request looks up two records, together.
+        is_asked = columns.key.in_(sa.bindparam("names", expanding=True))
+        self._look = sa.select(columns.key, columns.value, columns.version).where(is_asked)
 
     def __repr__(self) -> str:
         return f"SQLAlchemyTokenStore({self.table.name!r})"
@@ -92,9 +93,14 @@ class SQLAlchemyTokenStore:
 
     def get(self, key: Key) -> Optional[Stored]:
         """See `mcp_sync.auth.Store`."""
+        return self.get_many([key]).get(key)
+
+    def get_many(self, keys: Sequence[Key]) -> dict[Key, Stored]:
+        """Return what is kept under some keys, by one query."""
+        names = {key_digest(key): key for key in keys}
         with self.engine.connect() as connection:
-            row = connection.execute(self._look, {"name": key_digest(key)}).first()
-        return None if row is None else Stored(dict(row.value), row.version)
+            rows = connection.execute(self._look, {"names": list(names)}).all()
+        return {names[name]: Stored(dict(value), version) for name, value, version in rows}
 
     def put(self, key: Key, value: Optional[Mapping[str, Any]], expected: Optional[str]) -> bool:
         """See `mcp_sync.auth.Store`."""

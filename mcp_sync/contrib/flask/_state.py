@@ -16,7 +16,9 @@ from ...config import ConfigError
 from ...errors import UsageError
 from ...registry import Registry
 from .._entries import Entry, read_entries
+from .._one_look import look_once
 from .._sealing import Sealer
+from ._clients import UserClients
 from ._settings import Settings
 from ._stores import choose_store
 
@@ -54,6 +56,7 @@ class AppState:
         self.faked: Counter[str] = Counter()
         self._made: dict[str, Any] = {}
         self._oauths: dict[tuple[str, str], OAuth] = {}
+        self._users = UserClients()
 
     @property
     def registry(self) -> Registry:
@@ -132,16 +135,32 @@ class AppState:
             raise LoginRequired
         return f"user:{key}"
 
+    def client_of(self, alias: str, principal: str) -> Any:
+        """Return the client of a user, which looks into the store once when it is next used.
+
+        Raises:
+            ConfigError: As `oauth`.
+        """
+        client = self.registry[alias]
+        if not self.asks_users(alias):
+            return self._users.get((alias, principal), client, principal, lambda: None)
+        uri = self.external("callback", alias=alias)
+        key = (alias, principal, uri)
+        return self._users.get(key, client, principal, lambda: self._oauth(alias, principal, uri))
+
     def oauth(self, alias: str, principal: str) -> OAuth:
         """Return the authorization of a user for a server.
 
         Raises:
             ConfigError: A variable is not set, or the application does not know its own address.
         """
-        uri = self.external("callback", alias=alias)
+        return self._oauth(alias, principal, self.external("callback", alias=alias))
+
+    def _oauth(self, alias: str, principal: str, uri: str) -> OAuth:
         found = self._oauths.get((alias, uri))
         if found is None:
             found = OAuth(**self._oauth_options(alias, uri))
+            look_once(found)
             # Whoever sends odd host names must not fill the memory.
             if len(self._oauths) < _MOST_OAUTHS:
                 found = self._oauths.setdefault((alias, uri), found)

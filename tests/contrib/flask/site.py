@@ -88,13 +88,13 @@ class World:
 
 
 @contextmanager
-def world(**options: Any) -> Iterator[World]:
+def world(versions: str = "all", **options: Any) -> Iterator[World]:
     with FakeAuthorizationServer(**options) as auth:
 
         def whoami(context: ToolContext) -> str:
             return str(auth.user_of(context.headers))
 
-        fake = FakeServer(tools=[add, greet, whoami], principal=auth.user_of)
+        fake = FakeServer(tools=[add, greet, whoami], principal=auth.user_of, versions=versions)
         with fake.serve_http(intercept=auth.guard()) as endpoint:
             yield World(auth, fake, endpoint.url)
 

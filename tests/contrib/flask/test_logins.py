@@ -205,3 +205,55 @@ def test_the_metadata_document_is_there_where_it_is_wanted(site: World, app: Any
     document = app.test_client().get("/mcp/client-metadata.json").json
     assert document["client_id"] == "https://app.example.com/mcp/client-metadata.json"
     assert document["redirect_uris"] == ["https://app.example.com/mcp/callback/safe"]
+
+
+def test_a_page_asks_the_store_once_and_sees_what_another_process_has_done(
+    site: World, tmp_path: Path
+) -> None:
+    engines = [sa.create_engine(f"sqlite:///{tmp_path}/site.sqlite") for _ in range(2)]
+    first, second = (site.app(MCP_TOKEN_STORE=SQLAlchemyTokenStore(engine)) for engine in engines)
+    first.test_cli_runner().invoke(args=["mcp", "create-table"], catch_exceptions=False)
+    browsers = [logged_in(app) for app in (first, second)]
+    site.come_back(browsers[0], browsers[0].get("/use/safe/add").location)
+    assert [browser.get("/use/safe/add").status_code for browser in (*browsers, browsers[0])] == [200] * 3
+    asked: list[str] = []
+
+    def note(connection: Any, cursor: Any, statement: str, *_: Any) -> None:
+        asked.append(statement)
+
+    sa.event.listen(engines[0], "before_cursor_execute", note)
+    assert browsers[0].get("/use/safe/add").status_code == 200
+    assert len(asked) == 1
+    browsers[1].post("/mcp/disconnect/safe", data={"mcp_csrf": csrf_of(browsers[1])})
+    assert browsers[0].get("/use/safe/add").status_code == 303
+    for app, engine in zip((first, second), engines):
+        close(app)
+        engine.dispose()
+
+
+def test_a_user_has_one_session_at_an_older_server_however_many_pages_they_see(tmp_path: Path) -> None:
+    with world(versions="2025-06-18") as site:
+        app = site.app(MCP_TOKEN_STORE=SQLiteStore(tmp_path / "grants.sqlite"))
+        for name in ("ada", "bob"):
+            browser = logged_in(app, name)
+            site.come_back(browser, browser.get("/use/safe/whoami").location, name)
+            seen = [browser.get("/use/safe/whoami").json for _ in range(3)]
+            assert seen == [{"text": name}] * 3
+        assert (site.fake.count("initialize"), site.fake.count("tools/call")) == (2, 6)
+        close(app)
+
+
+def test_a_login_that_took_too_long_or_is_for_another_server_counts_for_nothing(
+    site: World, app: Any, monkeypatch: Any
+) -> None:
+    browser = logged_in(app)
+    away = urlsplit(site.auth.consent(browser.get("/use/safe/add").location, "ada"))
+    answer = f"{away.path}?{away.query}"
+    with monkeypatch.context() as later:
+        later.setattr("mcp_sync.auth._vault.PENDING_LIFE", -1.0)
+        over = browser.get(answer)
+        assert (over.status_code, "has taken too long" in over.text) == (400, True)
+    assert browser.get("/use/safe/add").status_code == 303
+    assert browser.get(answer.replace("/callback/safe", "/callback/other")).status_code == 404
+    assert browser.get(answer).status_code == 303
+    assert browser.get("/use/safe/add").status_code == 200

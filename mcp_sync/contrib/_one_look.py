@@ -1,0 +1,67 @@
+"""What a request finds out about its user's grant, with one look at the store."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+from ..auth import Key, OAuth
+from ..auth._records import Grant, ServerRecord
+from ..auth._vault import Kept, Vault
+from ..errors import MCPError
+
+_MOST = 10_000
+
+
+class OneLookVault(Vault):
+    """A vault that asks a store for both records that lead to a grant at once, if it has ``get_many(keys)``.
+
+    Where a grant is kept follows from the record of its server, which changes seldom. So both are asked for
+    as they were named the last time, and what was found counts if the name was right.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        # Users share it: their keys differ. Single operations only, so it needs no lock.
+        self._last: dict[Key, Key] = {}
+
+    def grant(self, server: str) -> Optional[Kept]:
+        """See `Vault.grant`."""
+        get_many = getattr(self.store._store, "get_many", None)
+        if get_many is None:
+            return super().grant(server)
+        key = self._server_key(server)
+        guess = self._last.get(key)
+        try:
+            stored = get_many([key] if guess is None else [key, guess])
+        except MCPError:
+            raise
+        except Exception as error:
+            raise self.store._failed(error) from error
+        found = self._understood(ServerRecord, key, stored[key]) if key in stored else None
+        if found is None:
+            return None
+        grant_key = self._grant_key(server, found.issuer, found.resource)
+        if grant_key != guess:
+            if len(self._last) >= _MOST:
+                self._last.clear()
+            self._last[key] = grant_key
+            return self.grant_under(grant_key)
+        if grant_key not in stored:
+            return None
+        grant = self._understood(Grant, grant_key, stored[grant_key])
+        return None if grant is None else Kept(grant, stored[grant_key].version)
+
+
+def look_once(oauth: OAuth) -> None:
+    """Have the authorization of an application, just made, look at its store in that way."""
+    oauth.vault = OneLookVault(
+        oauth.vault.store._store, oauth.identity, oauth._registered_for, oauth.principal
+    )
+
+
+def look_again(oauth: OAuth) -> None:
+    """Have the next request see what the store holds by then: another process may have changed it."""
+    for access in list(oauth._accesses.values()):
+        current = access.in_use.current
+        if current is not None:
+            current.look_at = 0.0
