@@ -16,7 +16,7 @@ _FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 class Block(NamedTuple):
-    """A fenced block. One that has the name of a file is what the page has its reader put there."""
+    """A fenced block. One with a file is what the page has its reader put there; with a +, at its end."""
 
     language: str
     file: str

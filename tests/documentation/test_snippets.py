@@ -120,9 +120,10 @@ def test_every_snippet_of_a_page_runs_and_prints_what_it_says(
 
 
 def write(block: Block, names: dict[str, str]) -> None:
-    path = Path(block.file)
+    path = Path(block.file.lstrip("+"))
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(translated(block.text, names), encoding="utf-8")
+    with path.open("a" if block.file.startswith("+") else "w", encoding="utf-8") as file:
+        file.write(translated(block.text, names))
 
 
 def translated(text: str, names: dict[str, str]) -> str:
