@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
-PROGRAMS = ("celery/test_workers.py", "flask/test_browser.py", "flask/test_example.py")
+PROGRAMS = (
+    *("celery/test_workers.py", "flask/test_browser.py", "flask/test_example.py"),
+    *("flask/test_foreign.py", "django/test_foreign.py"),
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
