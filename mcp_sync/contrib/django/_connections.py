@@ -15,6 +15,7 @@ import atexit
 import threading
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from contextvars import ContextVar
 from typing import Any, Callable, Optional, TypeVar
 
 from django.db import OperationalError, connections
@@ -40,6 +41,20 @@ _THREADS = 2
 _WAITING = 1000  # operations
 _CLOSE_SECONDS = 5.0
 
+# Whether it was in a transaction of its own that whoever works in this context has looked last. The thread
+# that refreshes a token has a copy of the context of who waits for it.
+_is_in_transaction: ContextVar[bool] = ContextVar("mcp_sync_is_in_transaction", default=False)
+
+
+class StoreLocked(AuthError):
+    """The transaction of a request keeps the token store from being written. Nothing was used up.
+
+    Attributes:
+        alias: The server whose grant it is.
+    """
+
+    alias = ""
+
 
 def is_test_case() -> bool:
     """Whether this thread's connection is in the transaction that ends a test."""
@@ -47,22 +62,52 @@ def is_test_case() -> bool:
     return bool(getattr(blocks[0], "_from_testcase", False))
 
 
-def run(operation: Callable[[], T]) -> T:
+def run(operation: Callable[[], T], alias: str) -> T:
     """Do something with the database that stays, and return what it returns.
 
+    Args:
+        operation: What.
+        alias: For which server.
+
     Raises:
-        AuthError: It takes too long, or on SQLite the transaction of this request is in the way.
+        StoreLocked: On SQLite, the transaction of this request is in the way.
+        AuthError: It takes too long.
     """
+    connection = connections[conf.get("DATABASE")]
+    try:
+        if threading.current_thread().name.startswith("mcp_sync-"):
+            if _is_in_transaction.get():
+                _keep_short(connection)
+            return operation()
+        return _helpers.run(operation) if look() else operation()
+    except OperationalError as error:
+        if connection.vendor == "sqlite" and "locked" in str(error):
+            locked = StoreLocked(_LOCKED)
+            locked.alias = alias
+            raise locked from error
+        raise
+
+
+def look() -> bool:
+    """Find out, and note for this context, whether this thread is in a transaction that others may undo."""
     connection = connections[conf.get("DATABASE")]
     in_transaction = connection.in_atomic_block or (
         connection.connection is not None and not connection.autocommit
     )
-    try:
-        return _helpers.run(operation) if in_transaction and not is_test_case() else operation()
-    except OperationalError as error:
-        if connection.vendor == "sqlite" and "locked" in str(error):
-            raise AuthError(_LOCKED) from error
-        raise
+    found = bool(in_transaction and not is_test_case())
+    _is_in_transaction.set(found)
+    return found
+
+
+def _keep_short(connection: Any) -> None:
+    """Have a connection that is about to be made wait little for a lock of SQLite.
+
+    Mostly it is the transaction of the very request that waits for this which locks the database.
+    """
+    if connection.vendor == "sqlite" and connection.connection is None:
+        options = connection.settings_dict["OPTIONS"]
+        short = {**options, "timeout": min(options.get("timeout", 5), _SQLITE_PATIENCE)}
+        connection.settings_dict = {**connection.settings_dict, "OPTIONS": short}
 
 
 def close_own() -> None:
@@ -128,15 +173,11 @@ def _do(operation: Callable[[], T], future: Future[T]) -> None:
 
 def _done(operation: Callable[[], T]) -> T:
     connection = connections[conf.get("DATABASE")]
-    options = connection.settings_dict["OPTIONS"]
-    is_pooled = bool(options.get("pool"))
+    is_pooled = bool(connection.settings_dict["OPTIONS"].get("pool"))
+    _keep_short(connection)
     if connection.connection is None and not is_pooled:
         # Kept for a while, also where the connections of requests are not.
-        changes: dict[str, Any] = {"CONN_MAX_AGE": _CONNECTION_AGE}
-        if connection.vendor == "sqlite":
-            # Mostly it is the transaction of this very request that locks the database.
-            changes["OPTIONS"] = {**options, "timeout": min(options.get("timeout", 5), _SQLITE_PATIENCE)}
-        connection.settings_dict = {**connection.settings_dict, **changes}
+        connection.settings_dict = {**connection.settings_dict, "CONN_MAX_AGE": _CONNECTION_AGE}
     connection.close_if_unusable_or_obsolete()
     try:
         return operation()

@@ -131,7 +131,10 @@ def _check_deployment() -> Iterator[checks.CheckMessage]:
         yield checks.Warning(text, hint=hint, id="mcp_sync.W005")
     database = settings.DATABASES.get(conf.get("DATABASE"), {})
     if str(database.get("ENGINE", "")).endswith("sqlite3") and database.get("ATOMIC_REQUESTS"):
-        text = "with SQLite and ATOMIC_REQUESTS, a token that is refused cannot be refreshed in a view"
+        text = (
+            "with SQLite and ATOMIC_REQUESTS, a token that is refused cannot be refreshed in a view: "
+            "a GET is repeated, and a form fails once"
+        )
         hint = (
             "Use the WAL mode of SQLite, or have MCP_SYNC['DATABASE'] name a database without transactions."
         )

@@ -10,11 +10,13 @@ from typing import Any, Callable, Optional
 from urllib.parse import urlencode
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from django.db import DatabaseError
 from django.http import HttpResponse, HttpResponseRedirect, JsonResponse
 
 from ..._envelope import server_key
 from ...errors import AuthorizationRequired, CallTimeout, InputRequired, InsufficientScope, MCPError
 from . import pending, servers, signals
+from ._connections import StoreLocked
 from .servers import ConnectionRequired, path_of
 
 SCOPES = "mcp_sync_scopes"  # in the session: what a server asked for beyond what was granted
@@ -28,6 +30,8 @@ class McpSyncMiddleware:
 
     - A user who has to connect is redirected to the page for that; JSON and HTMX get 401 with a link.
     - A call that waits for input is kept, and the user redirected to its form; JSON gets 409 with a link.
+    - Where a token was refused that the transaction of a view kept from being refreshed (SQLite), it is
+      refreshed afterwards, and a GET repeated.
 
     Other errors go on to Django, whose reports hide the variables of this library.
     """
@@ -74,7 +78,19 @@ class McpSyncMiddleware:
         from .debug import hide_frames
 
         hide_frames(request)
+        if isinstance(error, StoreLocked):
+            return _again(request, error)
         return answer_to(request, error)
+
+
+def _again(request: Any, error: StoreLocked) -> Optional[HttpResponse]:
+    """Get the token that could not be had in the transaction of the view, which is over, and repeat a GET."""
+    try:
+        renewed = servers.mcp[error.alias].renew(getattr(request, "user", None))
+    except (MCPError, DatabaseError):
+        return None
+    is_safe = request.method in ("GET", "HEAD")
+    return HttpResponseRedirect(request.get_full_path()) if renewed and is_safe else None
 
 
 def _close(made: dict[tuple[str, str], Any], response: Any) -> None:

@@ -25,7 +25,7 @@ from ...config._errors import Place
 from ...errors import AuthorizationRequired
 from ...principals import PrincipalView
 from ...registry import Registry
-from . import conf, signals
+from . import _connections, conf, signals
 from .conf import Entry
 
 SERVICE = "service"  # the principal of what all users share
@@ -159,6 +159,20 @@ class Server:
         if auth is not None:
             auth._access_of(self.url).ready(Errand(deadline=Deadline(conf.get("DEFAULT_DEADLINE"))))
 
+    def renew(self, user: Any) -> bool:
+        """Have the token of a user replaced by another one, and return whether there is one.
+
+        Raises:
+            AuthError: Not just now.
+        """
+        auth = self._auth_of(user)
+        if auth is None:
+            return False
+        errand = Errand(deadline=Deadline(conf.get("DEFAULT_DEADLINE")))
+        access = auth._access_of(self.url)
+        current = access.at_hand(errand)
+        return current is not None and access.renew(errand, current.grant.access_token) is not None
+
     def is_connected(self, user: Any) -> bool:
         """Whether a user has a grant, or needs none. Asks nobody.
 
@@ -207,6 +221,8 @@ class Server:
         return self._servers.oauth(self.alias, self._entry) if self._entry is not None and takes else None
 
     def _view(self, key: str, user: Any) -> PrincipalView:
+        # A client that opens asks for the token on a thread of its own, with the context of this one.
+        _connections.look()
         kept = views.get()
         view = None if kept is None else kept.get((self.alias, key))
         if view is None or view.closed or view._client is not self.client:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, Callable, Optional, TypeVar
 
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
@@ -23,6 +23,8 @@ from ...auth._store import Stored, new_version
 from ...errors import AuthError
 from . import _connections, conf, crypto, models, signals
 from ._row_lock import row_lock
+
+T = TypeVar("T")
 
 USER = "user:"  # what the principals of users begin with
 _MODELS: dict[str, Any] = {
@@ -59,7 +61,7 @@ class ModelTokenStore:
     def get(self, key: Key) -> Optional[Stored]:
         """See `mcp_sync.auth.Store`."""
         name = digest(self.alias, key)
-        found: Optional[Stored] = _stored(_connections.run(lambda: _read([(key, name)])).get(name), name)
+        found: Optional[Stored] = _stored(self._run(lambda: _read([(key, name)])).get(name), name)
         return found
 
     def get_both(self, key: Key) -> tuple[Optional[Stored], Optional[Key], Optional[Stored]]:
@@ -70,7 +72,7 @@ class ModelTokenStore:
         """
         guessed = self._guesses.get(key)
         asked = [(each, digest(self.alias, each)) for each in (key, guessed) if each is not None]
-        rows = _connections.run(lambda: _read(asked))
+        rows = self._run(lambda: _read(asked))
         record, *other = (_stored(rows.get(name), name) for _, name in asked)
         return record, guessed, other[0] if other else None
 
@@ -80,20 +82,23 @@ class ModelTokenStore:
             self._guesses.clear()
         self._guesses[key] = following
 
+    def _run(self, operation: Callable[[], T]) -> T:
+        return _connections.run(operation, self.alias)
+
     @sensitive_variables()
     def put(self, key: Key, value: Optional[Mapping[str, Any]], expected: Optional[str]) -> bool:
         """See `mcp_sync.auth.Store`."""
         name = digest(self.alias, key)
         before = self.get(key) if key.kind == "grant" and expected is not None and value is not None else None
         if value is None:
-            is_done = _connections.run(lambda: _delete(_rows(key), name, expected))
+            is_done = self._run(lambda: _delete(_rows(key), name, expected))
         else:
             row = {**columns(key, value), "version": new_version(), "data": crypto.seal(dict(value), name)}
             if expected is None:
-                is_done = _connections.run(lambda: _insert(_rows(key), name, self.alias, row))
+                is_done = self._run(lambda: _insert(_rows(key), name, self.alias, row))
             else:
                 changed = _rows(key).filter(key=name, version=expected)
-                is_done = bool(_connections.run(lambda: changed.update(**row)))
+                is_done = bool(self._run(lambda: changed.update(**row)))
         # What is there already is written once more before a refresh, to see that it can be written.
         if is_done and key.kind == "grant" and (before is None or before.value != value):
             self._tell(key, value, expected)

@@ -95,6 +95,16 @@ def atomic(request: Any) -> HttpResponse:
     return HttpResponse(text)
 
 
+def visit(request: Any) -> HttpResponse:
+    """Count a visit, and ask the protected server who asks."""
+    from django.contrib.auth.models import User
+
+    from mcp_sync.contrib.django import mcp
+
+    User.objects.filter(pk=request.user.pk).update(first_name=f"{request.user.first_name}.")
+    return HttpResponse(mcp["guarded"].for_user(request.user).call_tool("whoami").text)
+
+
 def connected_only(request: Any) -> JsonResponse:
     """A page for those who are connected."""
     from mcp_sync.contrib.django import mcp_login_required
@@ -119,6 +129,7 @@ def __getattr__(name: str) -> Any:
         path("whoami/", whoami),
         path("greet/", greet),
         path("atomic/", mcp_login_required("guarded")(atomic)),
+        path("visit/", visit),
         path("connected/", connected_only),
         path("admin/", _admin()),
     ]
