@@ -28,8 +28,8 @@ URL = "https://example.com/mcp"
 SECURE_URL = "https://secure.example.com/mcp"
 
 _PROMISE = re.compile(r"^ *print\(.*\)  # (.+)$", re.MULTILINE)
-# What installs, and what runs until it is stopped.
-_LEFT_OUT = re.compile(r"(\S+/)?(python3? -m )?(pip|venv|celery|gunicorn|mcp-sync (login|listen))\b")
+# What installs, what runs until it is stopped, and the demo, which has tests of its own.
+_LEFT_OUT = re.compile(r"(\S+/)?(python3? -m )?(pip|venv|celery|gunicorn|mcp-sync (demo|login|listen))\b")
 
 
 def shout(context: ToolContext, text: str) -> str:
