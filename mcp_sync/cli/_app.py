@@ -116,7 +116,7 @@ class App(click.Group):
             words, command = words[:at], words[at + 1 :]
         as_json = "--json" in words
         if COMPLETE_VARIABLE in os.environ:
-            from . import _bash as _bash
+            from . import _shells as _shells
         main = super().main
         stdout = sys.stdout
 

@@ -21,7 +21,7 @@ def completion(shell: str) -> None:
     """
     from click.shell_completion import get_completion_class
 
-    from . import _bash as _bash
+    from . import _shells as _shells
     from ._app import COMPLETE_VARIABLE, app
 
     found = get_completion_class(shell)

@@ -84,7 +84,7 @@ def load_config(source: Union[str, PathLike[str], Mapping[str, Any]], *, inputs:
 
     Args:
         source: The path of a file, or a mapping.
-        inputs: The values of ``${input:id}``, by id, or ``f(declaration)``, which returns one, or ``None`` for
+        inputs: The values of ``${input:id}``, by id, or ``f(declaration)``, which returns one, ``None`` for
             the default that is declared.
 
     Raises:

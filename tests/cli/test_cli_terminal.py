@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import select
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -13,10 +10,7 @@ from pathlib import Path
 
 import pytest
 from command_line import DEMO_SERVER, child_environment, run
-
-pty = pytest.importorskip("pty")
-
-PATIENCE = 30.0
+from terminal import Terminal
 
 FORM_SERVER = """
 from mcp_sync.testing import FakeServer
@@ -53,70 +47,11 @@ FakeServer(tools=[form, page, trap, agree, paint]).serve_stdio()
 """
 
 
-class Terminal:
-    """A command line with a terminal of its own."""
-
-    def __init__(self, words: Sequence[str], server: Sequence[str] = (), **environment: str) -> None:
-        ours, theirs = pty.openpty()
-        behind = ["--", *server] if server else []
-        command = [sys.executable, "-m", "mcp_sync.cli", *words, *behind]
-        self._process = subprocess.Popen(
-            command,
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            env=child_environment(TERM="xterm", NO_COLOR="1", **environment),
-            # Makes the terminal the process's own, so that Ctrl-C reaches it.
-            preexec_fn=_own_terminal,
-        )
-        os.close(theirs)
-        self._fd = ours
-        self.screen = ""
-
-    def __enter__(self) -> Terminal:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        os.close(self._fd)
-        self._process.kill()
-        self._process.wait()
-
-    def expect(self, text: str) -> None:
-        """Wait until a text has appeared."""
-        deadline = time.monotonic() + PATIENCE
-        while text not in self.screen:
-            assert time.monotonic() < deadline, f"{text!r} did not come: {self.screen!r}"
-            if not self._read(deadline):
-                raise AssertionError(f"{text!r} did not come: {self.screen!r}")
-
-    def type(self, text: str) -> None:
-        """Type a text."""
-        os.write(self._fd, text.encode())
-
-    def finish(self) -> int:
-        """Wait for the end and return the exit code."""
-        deadline = time.monotonic() + PATIENCE
-        while self._read(deadline):
-            pass
-        return self._process.wait(PATIENCE)
-
-    def _read(self, deadline: float) -> bool:
-        if not select.select([self._fd], [], [], max(0.0, deadline - time.monotonic()))[0]:
-            return False
-        try:
-            data = os.read(self._fd, 65536)
-        except OSError:  # what Linux says when the other side is closed
-            return False
-        self.screen += data.decode("utf-8", "replace")
-        return bool(data)
-
-
-def _own_terminal() -> None:
-    import fcntl
-    import termios
-
-    os.setsid()
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+def command_line(words: Sequence[str], server: Sequence[str] = ()) -> Terminal:
+    """Run a command line in a terminal of its own."""
+    behind = ["--", *server] if server else []
+    command = [sys.executable, "-m", "mcp_sync.cli", *words, *behind]
+    return Terminal(command, child_environment(TERM="xterm", NO_COLOR="1"))
 
 
 def form_server() -> list[str]:
@@ -125,7 +60,7 @@ def form_server() -> list[str]:
 
 @pytest.mark.parametrize("mode", ["2026-07-28", "2025-11-25"])
 def test_a_question_of_the_server_is_asked_in_the_terminal(mode: str) -> None:
-    with Terminal(["call", "greet", "--mode", mode], DEMO_SERVER) as terminal:
+    with command_line(["call", "greet", "--mode", mode], DEMO_SERVER) as terminal:
         terminal.expect("The server asks: What is your name?")
         terminal.expect("Your name: ")
         terminal.type("Grace\n")
@@ -135,7 +70,7 @@ def test_a_question_of_the_server_is_asked_in_the_terminal(mode: str) -> None:
 
 
 def test_a_form_is_filled_in_field_by_field_and_checked() -> None:
-    with Terminal(["call", "form"], form_server()) as terminal:
+    with command_line(["call", "form"], form_server()) as terminal:
         terminal.expect("Age [integer]: ")
         terminal.type("\n")
         terminal.expect("an answer is needed")
@@ -163,7 +98,7 @@ def test_a_form_is_filled_in_field_by_field_and_checked() -> None:
 
 @pytest.mark.parametrize("mode", ["2026-07-28", "2025-11-25"])
 def test_ctrl_d_cancels_a_question(mode: str) -> None:
-    with Terminal(["call", "agree", "--mode", mode], form_server()) as terminal:
+    with command_line(["call", "agree", "--mode", mode], form_server()) as terminal:
         terminal.expect("Do you agree? [y/N] ")
         terminal.type("\x04")
 
@@ -173,7 +108,7 @@ def test_ctrl_d_cancels_a_question(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", ["2026-07-28", "2025-11-25"])
 def test_ctrl_c_at_a_question_ends_at_once(mode: str) -> None:
-    with Terminal(["call", "agree", "--mode", mode], form_server()) as terminal:
+    with command_line(["call", "agree", "--mode", mode], form_server()) as terminal:
         terminal.expect("Do you agree? [y/N] ")
         started = time.monotonic()
         terminal.type("\x03")
@@ -186,7 +121,7 @@ def test_ctrl_c_at_a_question_ends_at_once(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", ["2026-07-28", "2025-11-25"])
 def test_a_question_is_dropped_when_the_time_is_over(mode: str) -> None:
-    with Terminal(["call", "agree", "--timeout", "3", "--mode", mode], form_server()) as terminal:
+    with command_line(["call", "agree", "--timeout", "3", "--mode", mode], form_server()) as terminal:
         terminal.expect("Do you agree? [y/N] ")
 
         assert terminal.finish() == 4
@@ -195,7 +130,7 @@ def test_a_question_is_dropped_when_the_time_is_over(mode: str) -> None:
 
 @pytest.mark.parametrize(("typed", "action"), [("y", "accept"), ("n", "decline"), ("", "decline")])
 def test_a_question_without_fields_is_a_yes_or_no(typed: str, action: str) -> None:
-    with Terminal(["call", "agree"], form_server()) as terminal:
+    with command_line(["call", "agree"], form_server()) as terminal:
         terminal.expect("Delete it all?")
         terminal.expect("[y/N] ")
         terminal.type(f"{typed}\n")
@@ -205,7 +140,7 @@ def test_a_question_without_fields_is_a_yes_or_no(typed: str, action: str) -> No
 
 
 def test_a_page_is_shown_and_never_opened() -> None:
-    with Terminal(["call", "page"], form_server()) as terminal:
+    with command_line(["call", "page"], form_server()) as terminal:
         terminal.expect("Sign \\x1b[31min")
         terminal.expect("https://xn--bcher-kva.example/login")
         terminal.expect("It belongs to xn--bcher-kva.example")
@@ -218,20 +153,20 @@ def test_a_page_is_shown_and_never_opened() -> None:
 
 
 def test_a_page_that_nobody_should_visit_is_declined() -> None:
-    with Terminal(["call", "trap"], form_server()) as terminal:
+    with command_line(["call", "trap"], form_server()) as terminal:
         assert terminal.finish() == 0
         assert "https://example.com/\\x1b[31mlogin" in terminal.screen
         assert terminal.screen.endswith("decline\r\n")
 
 
 def test_a_server_cannot_drive_the_terminal() -> None:
-    with Terminal(["call", "paint"], form_server()) as terminal:
+    with command_line(["call", "paint"], form_server()) as terminal:
         assert terminal.finish() == 0
         assert terminal.screen == "\\x1b[31mred\\x1b]0;title\\x07\r\n"
 
 
 def test_progress_is_drawn_and_wiped_away() -> None:
-    with Terminal(["call", "countdown", "steps=3"], DEMO_SERVER) as terminal:
+    with command_line(["call", "countdown", "steps=3"], DEMO_SERVER) as terminal:
         terminal.expect(" to go")
 
         assert terminal.finish() == 0
@@ -249,7 +184,7 @@ def test_an_input_that_a_configuration_declares_is_asked_for_once(tmp_path: Path
     words = ["-c", script, "${input:key}", "${input:region}", "${input:key}"]
     server = {"command": sys.executable, "args": words, "inheritEnv": "all"}
     path.write_text(json.dumps({"servers": {"here": server}, "inputs": inputs}))
-    with Terminal(["call", "here", "words", "--config", str(path)]) as terminal:
+    with command_line(["call", "here", "words", "--config", str(path)]) as terminal:
         terminal.expect("The key: ")
         terminal.type("geheim\n")
         terminal.expect("region (eu, us) [eu]: ")
