@@ -11,7 +11,6 @@ from .._concurrency import fork
 from .._concurrency.cancel import CancelToken
 from .._concurrency.deadline import Deadline
 from .._concurrency.fork import hold_off
-from .._concurrency.workers import Workers
 from .._protocol.eras import StatelessEra
 from .._protocol.negotiation import Negotiation
 from ..errors import ClientClosed, MCPError
@@ -21,6 +20,7 @@ from ..transports._http.target import StreamableHTTP
 from .answers import Answers
 from .connection import Connection
 from .engine import Engine
+from .leaving import Leaving
 from .lifecycle import Lifecycle, Live
 from .plan import Plan
 from .router import Observer, Router
@@ -29,10 +29,6 @@ from .subscribed import Subscribed
 if TYPE_CHECKING:
     from ..session import ClientSession
     from ..transports._http.endpoint import Shared
-
-
-# So many forgotten views may wait until their sessions are ended, each for no longer than these seconds.
-_MOST_LEAVING, _LEAVE_SECONDS = 1000, 2.0
 
 
 class Common:
@@ -49,8 +45,7 @@ class Common:
         self._seen: Optional[StatelessEra] = None
         self._era: Optional[StatelessEra] = None
         self._ending: Optional[weakref.finalize[..., Common]] = None
-        # End the sessions of views that were forgotten.
-        self.leaving = Workers(engine.plan.settings.name, "leaving", 1, _MOST_LEAVING)
+        self.leaving = Leaving(engine.plan.settings.name)
         # Guards `_shared`. Nothing is sent or awaited under it.
         self._lock = threading.Lock()
         fork.watch(self)
@@ -102,7 +97,7 @@ class Common:
 
     def close(self, deadline: Deadline) -> None:
         """Close the connections that no channel uses any more."""
-        self.leaving.close(deadline, finish=True)
+        self.leaving.close(deadline)
         if self._ending is not None:
             self._ending()
 
@@ -219,15 +214,11 @@ class OwnEngine(Engine):
         return self._traced(target.channel(self.plan.settings, self._common.connections(target)))
 
 
-def _leave(live: Live, leaving: Workers) -> None:
+def _leave(live: Live, leaving: Leaving) -> None:
     """Have the sessions ended of a view that was forgotten, which takes a request for each."""
     for connection in list(live.connections):
-        if connection.channel.session_id is not None and leaving.submit(_end, connection):
+        if connection.channel.session_id is not None and leaving.add(connection):
             live.connections.remove(connection)
-
-
-def _end(connection: Connection) -> None:
-    connection.channel.close(Deadline(_LEAVE_SECONDS))
 
 
 class BorrowingEngine(Engine):

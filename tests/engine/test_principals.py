@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import threading
+import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 
@@ -21,7 +22,7 @@ from mcp_sync.errors import (
     HTTPStatusError,
     UsageError,
 )
-from mcp_sync.options import CacheOptions
+from mcp_sync.options import CacheOptions, Timeouts
 from mcp_sync.testing import FakeServer, HTTPReply, ToolContext
 
 from .background import Background, collected, wait_until
@@ -420,6 +421,29 @@ def test_a_forgotten_view_leaves_a_server_that_does_not_answer_in_bounded_time()
         assert client.for_principal("bob", auth=token("bob")).call_tool("whoami").text == "bob"
         go.set()
         client.close()
+
+
+def test_closing_waits_no_longer_than_asked_for_the_sessions_of_forgotten_views():
+    def hang(request):
+        if request.method == "DELETE":
+            asked.append(request.headers.get("authorization"))
+            assert go.wait(10)
+
+    asked, go = [], threading.Event()
+    with make_server(versions="legacy").serve_http(intercept=hang) as endpoint:
+        client = Client(endpoint.url, timeouts=Timeouts(close=1.0), name="left")
+        for number in range(20):
+            client.for_principal(f"user {number}", auth=token("alice")).call_tool("whoami")
+        client.call_tool("whoami")
+        gc.collect()
+        wait_until(lambda: asked)
+        began = time.monotonic()
+        client.close()
+        assert time.monotonic() - began < 1.9
+        # Not even the one that waits for an answer; and the client's own session was not left out.
+        assert not [each for each in threading.enumerate() if each.name.startswith("mcp_sync-left-")]
+        assert asked[-1] is None
+        go.set()
 
 
 def test_a_view_that_listens_with_a_callback_lives_as_long_as_its_client():

@@ -51,6 +51,7 @@ class HTTPChannel:
         self._expired = False
         # Taken for good by whoever closes. Nobody waits for it.
         self._closing = threading.Lock()
+        self._discarded = False
         self._forgotten = weakref.finalize(self, self._endpoint.close)
         self._forgotten.atexit = False
 
@@ -172,17 +173,32 @@ class HTTPChannel:
         self._stop()
         try:
             if self._endpoint.in_session and self._terminates and not self._expired:
-                self._endpoint.delete(deadline.within(_DELETE_SECONDS))
+                self._delete(deadline.within(_DELETE_SECONDS))
         except Exception as error:
             logger.debug("The session of %s could not be ended: %s", self.peer, type(error).__name__)
         self._endpoint.close()
         if self._stream is not None:
             join_all(self._stream.threads, deadline)
 
+    def _delete(self, deadline: Deadline) -> None:
+        exchange = Exchange(deadline)
+        self._live.add(exchange)
+        try:
+            # In this order, as `discard` does the reverse: so one of the two sees the other.
+            if not self._discarded:
+                self._endpoint.delete(exchange)
+        finally:
+            self._live.discard(exchange)
+
     def discard(self) -> None:
-        """Close all connections. A session is left to the server, since ending it takes a request."""
-        if self._closing.acquire(False):
-            self._stop()
+        """Close all connections. A session is left to the server, since ending it takes a request.
+
+        One that `close` sends at that moment is cut off.
+        """
+        self._discarded = True
+        is_first = self._closing.acquire(False)
+        self._stop()
+        if is_first:
             self._endpoint.close()
 
     def _stop(self) -> None:

@@ -19,7 +19,6 @@ from requests.hooks import dispatch_hook
 from requests.structures import CaseInsensitiveDict
 from requests.utils import get_auth_from_url, get_netrc_auth
 
-from ..._concurrency.deadline import Deadline
 from ..._concurrency.fork import hold_off
 from ..._protocol.urls import is_loopback, public_url
 from ..._version import __version__
@@ -101,11 +100,11 @@ class Endpoint:
         self._add_state(headers)
         return self._sender.send("GET", headers, None, exchange, "GET")
 
-    def delete(self, deadline: Deadline) -> None:
+    def delete(self, exchange: Exchange) -> None:
         """End the session, whatever the server says to that."""
         headers: dict[str, str] = {}
         self._add_state(headers)
-        self._sender.send("DELETE", headers, None, Exchange(deadline), "DELETE").close()
+        self._sender.send("DELETE", headers, None, exchange, "DELETE").close()
 
     def _add_state(self, headers: dict[str, str], in_session: bool = True) -> None:
         wire, session_id = self.wire, self.session_id
