@@ -63,6 +63,29 @@ def test_several_applications_share_the_extension_and_no_client() -> None:
         mcp.registry(app).close()
 
 
+def test_a_fake_takes_the_place_of_a_server_for_users_who_have_called_it_before() -> None:
+    def where() -> str:
+        return "there"
+
+    def fake_where() -> str:
+        return "fake"
+
+    where_is = FakeServer(tools=[where])
+    with where_is.serve_http() as endpoint:
+        app = make_app(MCP_SERVERS={"a": {"url": endpoint.url}})
+        mcp = app.extensions["the_mcp"]
+
+        def ask() -> str:
+            with app.test_request_context("/"):
+                return str(mcp["a"].for_user("ada").call_tool("where").text)
+
+        assert ask() == "there"
+        with mcp.use_fake({"a": FakeServer(tools={"where": fake_where})}, app):
+            assert ask() == "fake"
+        assert ask() == "there"
+        close(app)
+
+
 def test_fakes_take_no_login_and_are_gone_after_the_block() -> None:
     app = make_app(MCP_SERVERS={"safe": {"url": "http://127.0.0.1:9/mcp", "auth": "oauth"}})
     mcp, browser = app.extensions["the_mcp"], signed_in(app)

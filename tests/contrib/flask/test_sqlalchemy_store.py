@@ -14,7 +14,9 @@ import sqlalchemy as sa
 from sqlalchemy.orm import sessionmaker
 
 from mcp_sync import CallTimeout
-from mcp_sync.auth import Deadline, Key
+from mcp_sync.auth import Deadline, Key, OAuth
+from mcp_sync.auth._records import Grant, ServerRecord
+from mcp_sync.contrib._one_look import look_once
 from mcp_sync.contrib.flask import SQLAlchemyTokenStore
 
 from .site import make_app
@@ -74,7 +76,9 @@ def test_of_changes_that_replace_the_same_version_one_counts(url: str) -> None:
 HOLDER = """
 import sys
 import sqlalchemy as sa
-from mcp_sync.auth import Deadline, Key
+from mcp_sync.auth import Deadline, Key, OAuth
+from mcp_sync.auth._records import Grant, ServerRecord
+from mcp_sync.contrib._one_look import look_once
 from mcp_sync.contrib.flask import SQLAlchemyTokenStore
 
 store = SQLAlchemyTokenStore(sa.create_engine(sys.argv[1], poolclass=sa.pool.NullPool))
@@ -132,3 +136,33 @@ def test_what_was_written_stays_when_the_session_of_the_request_is_rolled_back(t
     stored = store.get(KEY)
     assert stored is not None
     assert stored.value == {"n": 1}
+
+
+def test_a_grant_is_found_by_one_query_and_where_it_belongs_by_now(tmp_path: Path) -> None:
+    store = store_at(f"sqlite:///{tmp_path}/site.sqlite")
+    store.create_table()
+    url, queries = "https://server.example/mcp", []
+    oauth = OAuth(redirect_uri="https://app.example/callback", store=store)
+    look_once(oauth)
+    vault = oauth.vault
+
+    def look() -> Any:
+        queries.clear()
+        kept = vault.grant(url)
+        return None if kept is None else kept.grant.access_token
+
+    def choose(issuer: str, token: str | None) -> None:
+        vault.keep_found(url, ServerRecord(issuer=issuer, resource=url, metadata={}))
+        if token is not None:
+            grant = Grant(issuer=issuer, client_id="x", access_token=token, resource=url)
+            assert vault.keep_grant(url, grant, None)
+
+    sa.event.listen(store.engine, "before_cursor_execute", lambda *_: queries.append(1))
+    assert look() is None
+    choose("https://one.example", "first")
+    assert (look(), len(queries)) == ("first", 2)
+    assert (look(), len(queries)) == ("first", 1)
+    choose("https://two.example", None)
+    assert look() is None
+    choose("https://two.example", "second")
+    assert (look(), len(queries)) == ("second", 1)
