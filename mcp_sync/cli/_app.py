@@ -76,6 +76,18 @@ class App(click.Group):
         assert isinstance(found, click.Command)
         return found
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[Optional[str], Optional[click.Command], list[str]]:
+        """Find the command that was typed.
+
+        Raises:
+            click.UsageError: There is none of that name; it says which may have been meant.
+        """
+        if args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise click.UsageError(_no_command(args[0]), ctx)
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without loading them."""
         with formatter.section("Commands"):
@@ -136,6 +148,19 @@ class App(click.Group):
         return code
 
 
+def _no_command(word: str) -> str:
+    import difflib
+
+    from ._targets import is_url
+
+    if is_url(word):
+        return "the command comes before the URL: mcp-sync tools URL"
+    near = difflib.get_close_matches(word, COMMANDS, 3)
+    return f"there is no command {word!r}; " + (
+        f"is it {' or '.join(near)}?" if near else "mcp-sync --help shows all"
+    )
+
+
 def _guarded(run: Callable[[], Any], as_json: bool) -> int:
     """Run a command and turn whatever ends it into an exit code."""
     try:
@@ -161,6 +186,10 @@ def _guarded(run: Callable[[], Any], as_json: bool) -> int:
 
 def run() -> None:
     """Run the command line of this process and exit."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            # It was closed: what is opened next would take its number, and get what is printed.
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -169,7 +198,12 @@ def run() -> None:
     app.main()
 
 
-@click.group(cls=App, no_args_is_help=False, epilog=_EXIT_CODES)
+@click.group(
+    cls=App,
+    no_args_is_help=False,
+    epilog=_EXIT_CODES,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, prog_name="mcp-sync", message="%(prog)s %(version)s")
 def app() -> None:
     """Talk to servers of the Model Context Protocol (MCP).

@@ -127,8 +127,11 @@ def _file(key: str, path: str) -> str:
 
 
 def _standard_input() -> Mapping[str, Any]:
+    text = "" if sys.stdin is None else sys.stdin.read()
+    if not text.strip():
+        raise click.UsageError("- reads arguments as JSON from standard input, and there is nothing")
     try:
-        value = json.loads("" if sys.stdin is None else sys.stdin.read())
+        value = json.loads(text)
     except ValueError as error:
         raise click.UsageError(f"standard input is no JSON: {error}") from error
     if not isinstance(value, dict):

@@ -9,6 +9,7 @@ PHRASES = (
     (r": name another folder, or overwrite=True", ": name another folder"),
     (r", or overwrite=True", ", or --overwrite"),
     (r": raise limit=", ": --json prints all of it"),
+    (r"the connection to .+ was not open\b", "the server was not ready"),
     (r" \(Timeouts\.silence;[^)]*\)", "; --timeout SECONDS gives it more time"),
     (r" \(Timeouts\.open\)", "; --timeout SECONDS gives it more time"),
     (r" \((?:Limits\.\w+|Retry\.listen|ping_interval)\)", ""),

@@ -128,6 +128,26 @@ def test_a_question_of_the_server_is_declined_without_a_terminal(url: str) -> No
         assert invoke("call", url, "greet", "--mode", mode).out == "Hello, whoever you are!\n"
 
 
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("tool", "there is no command 'tool'; is it tools?"),
+        ("qq", "there is no command 'qq'; mcp-sync --help shows all"),
+        ("http://user:geheim@host/mcp", "the command comes before the URL: mcp-sync tools URL"),
+    ],
+)
+def test_a_command_that_there_is_not_tells_what_may_be_meant(word: str, told: str) -> None:
+    ran = invoke(word)
+
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.endswith(f"Error: {told}\n")
+    assert "geheim" not in ran.err
+
+
+def test_help_has_a_short_option() -> None:
+    assert invoke("call", "-h").out == invoke("call", "--help").out
+
+
 # --- failures ---------------------------------------------------------------------------------------------
 
 

@@ -239,3 +239,18 @@ def test_names_of_servers_and_their_warnings_leave_standard_output_alone(tmp_pat
     assert (ran.code, ran.out) == (0, '{"sum": 3}\n')
     assert ran.err.endswith("server 'demo', key 'colour': unknown, and ignored\n")
     assert run("call", "demo", "add", "a=1", "b=2", "--json", MCP_SYNC_CONFIG=str(path)).err == ""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a POSIX shell")
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&- <&-"])
+@pytest.mark.parametrize("words", [["--help"], ["call", "add", "a=1", "b=2", "--", *DEMO_SERVER]])
+def test_a_standard_stream_that_is_closed_is_none_at_all(closed: str, words: list[str]) -> None:
+    script = f'exec "$@" {closed}'
+    done = subprocess.run(
+        ["sh", "-c", script, "sh", sys.executable, "-m", "mcp_sync.cli", *words],
+        env=child_environment(),
+        capture_output=True,
+        timeout=50,
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
