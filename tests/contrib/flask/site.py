@@ -62,6 +62,10 @@ def make_app(**config: Any) -> Flask:
         arguments = {"a": 1, "b": 2} if tool == "add" else {}
         return jsonify(text=mcp[alias].call_tool(tool, arguments).text)
 
+    @app.get("/for/<name>/<alias>/<tool>")
+    def use_for(name: str, alias: str, tool: str) -> Any:
+        return str(mcp[alias].for_user(name).call_tool(tool).text)
+
     @app.post("/post/<alias>/<tool>")
     def post(alias: str, tool: str) -> Any:
         return jsonify(text=mcp[alias].call_tool(tool).text)

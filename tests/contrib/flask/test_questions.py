@@ -87,14 +87,8 @@ def test_another_call_or_another_user_does_not_get_the_answer(apps: Any, fake: F
 
 def test_the_answer_to_a_call_for_one_user_is_not_that_to_a_call_for_another(apps: Any) -> None:
     """A page may call a server for several users: each call that asked has an answer of its own."""
-    app, browser = apps[0], logged_in(apps[0])
-    mcp = app.extensions["the_mcp"]
-
-    @app.get("/for/<name>")
-    def greet_for(name: str) -> Any:
-        return str(mcp["greeter"].for_user(name).call_tool("greet").text)
-
-    form = browser.get("/for/carl").location
+    browser = logged_in(apps[0])
+    form = browser.get("/for/carl/greeter/greet").location
     good = browser.post(form, data={"mcp_csrf": csrf_of(browser), "q0-name": "Carl"})
     assert browser.get(good.location).text == "Hello, Carl!"
     assert browser.get(good.location.replace("/for/carl", "/for/dora")).status_code == 303
