@@ -10,12 +10,14 @@ import pytest
 PROGRAMS = (
     *("celery/test_workers.py", "flask/test_browser.py", "flask/test_example.py"),
     *("flask/test_foreign.py", "django/test_foreign.py"),
+    *("django/test_deployed.py", "django/test_load.py"),
 )
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--contrib`."""
+    """Add `--contrib` and `--load-seconds`."""
     parser.addoption("--contrib", action="store_true", help="run the tests of frameworks with real programs")
+    parser.addoption("--load-seconds", type=float, default=10.0, help="how long a test of load takes")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

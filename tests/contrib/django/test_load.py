@@ -1,0 +1,124 @@
+"""Many requests of several users at once, while their tokens rotate: ``--load-seconds`` says for how long."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.db import connection
+
+from .server import GUNICORN, Visitor, serving
+
+USERS, THREADS = 6, 12
+WORKERS, WORKER_THREADS = 4, 8
+TOKEN_SECONDS = 3.0
+WARM_SHARE = 0.25
+MORE_DESCRIPTORS = 4  # a connection to a server or to the database may be open just then, or not
+
+
+@pytest.mark.contrib
+@pytest.mark.timeout(300)
+def test_no_request_fails_while_tokens_rotate_and_nobody_sees_anything_of_others(
+    guarded, request, monkeypatch, capsys
+):
+    seconds = float(request.config.getoption("--load-seconds"))
+    ended = _families_that_end(guarded.auth, monkeypatch)
+    guarded.auth.lifetime = TOKEN_SECONDS
+    guarded.fake.remove_tool("whoami")
+    guarded.fake.add_tool(lambda context: _whose(guarded.auth, context), "whoami")
+    users = [get_user_model().objects.create_user(f"user{number}") for number in range(USERS)]
+    options = ["-w", str(WORKERS), "-k", "gthread", "--threads", str(WORKER_THREADS)]
+    with serving(GUNICORN, guarded.servers, *options) as site:
+        for number, user in enumerate(users):
+            visitor = Visitor(site, user)
+            visitor.connect(guarded.auth, f"number {number}")
+            visitor.close()
+        connection.close()
+        crowd = Crowd(site, users)
+        until = time.monotonic() + seconds
+        with crowd:
+            taken = []
+            while time.monotonic() < until:
+                time.sleep(seconds / 20)
+                taken.append({worker: len(os.listdir(f"/proc/{worker}/fd")) for worker in site.workers})
+        text = site.log.read_text()
+    warm = taken[max(int(len(taken) * WARM_SHARE), 1)]
+    with capsys.disabled():
+        print(f"\n{crowd.done} requests in {seconds:g} s, {guarded.auth.asked['refresh_token']} refreshes")
+        print(
+            f"descriptors of the workers: {[sorted(each.values()) for each in (taken[0], warm, taken[-1])]}"
+        )
+    assert crowd.wrong == [], text[-4000:]
+    assert crowd.done > THREADS
+    assert ended == []
+    assert guarded.auth.asked["refresh_token"] >= USERS
+    assert guarded.auth.asked["authorization_code"] == USERS
+    assert set(taken[-1]) == set(warm), "a worker has ended"
+    for worker, count in taken[-1].items():
+        assert count <= max(each[worker] for each in taken[: len(taken) // 2]) + MORE_DESCRIPTORS
+    assert "Traceback" not in text, text[-4000:]
+
+
+def _whose(auth, context):
+    """Return whose token a request was let in with, which may have expired since."""
+    return auth._grants.access[context.headers["authorization"].partition(" ")[2]].user
+
+
+def _families_that_end(auth, monkeypatch):
+    """Return a list to which each family of tokens is added that the server withdraws for a reuse."""
+    ended, end = [], auth._grants._end
+
+    def note(family):
+        ended.append(family)
+        end(family)
+
+    monkeypatch.setattr(auth._grants, "_end", note)
+    return ended
+
+
+class Crowd:
+    """Threads that are the browsers of users, each request that of another user."""
+
+    def __init__(self, site, users):
+        self.done = 0
+        self.wrong = []
+        self._site, self._users = site, users
+        self._over = threading.Event()
+        self._lock = threading.Lock()
+        self._threads = []
+
+    def __enter__(self):
+        self._threads = [threading.Thread(target=self._visit, args=(n,)) for n in range(THREADS)]
+        for thread in self._threads:
+            thread.start()
+
+    def __exit__(self, *exc_info):
+        self._over.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _visit(self, seed):
+        choose = random.Random(seed).randrange
+        visitors = [Visitor(self._site, user) for user in self._users]
+        connection.close()
+        try:
+            while not self._over.is_set():
+                number = choose(USERS)
+                place = ("/whoami/", "/atomic/", "/connected/")[choose(3)]
+                answer = visitors[number].get(place)
+                good = f"number {number}" if place != "/connected/" else '{"ok": true}'
+                if (answer.status_code, answer.text) != (200, good):
+                    self.wrong.append(
+                        (place, answer.status_code, answer.headers.get("Location"), answer.text[:200])
+                    )
+                with self._lock:
+                    self.done += 1
+        except Exception as error:
+            self.wrong.append(repr(error))
+        finally:
+            for visitor in visitors:
+                visitor.close()
