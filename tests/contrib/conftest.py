@@ -9,7 +9,7 @@ import pytest
 
 PROGRAMS = (
     *("celery/test_workers.py", "flask/test_browser.py", "flask/test_example.py"),
-    *("flask/test_foreign.py", "django/test_foreign.py"),
+    *("flask/test_foreign.py", "flask/test_load.py", "django/test_foreign.py"),
     *("django/test_deployed.py", "django/test_load.py"),
 )
 

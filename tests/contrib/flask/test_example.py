@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -59,9 +58,17 @@ class Browser(requests.Session):
         return self.get(f"{self.address}{path}", timeout=20)
 
     def submit(self, page: requests.Response, action: str, **values: Any) -> requests.Response:
+        return self.post(**self._form(page, action, values), timeout=20)
+
+    def submit_only(self, page: requests.Response, action: str) -> str:
+        """Post a form; return where that sends the browser."""
+        answer = self.post(**self._form(page, action, {}), timeout=20, allow_redirects=False)
+        return answer.headers["location"]
+
+    def _form(self, page: requests.Response, action: str, values: Any) -> dict[str, Any]:
         hidden = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', page.text))
         url = action if action.startswith("http") else f"{self.address}{action}"
-        return self.post(url, data={**hidden, **values}, headers={"Referer": page.url}, timeout=20)
+        return {"url": url, "data": {**hidden, **values}, "headers": {"Referer": page.url}}
 
 
 def walk(address: str, name: str) -> None:
@@ -139,42 +146,6 @@ import threading
 from backend import running
 
 with running() as url:
-    print(url, flush=True)
-    threading.Event().wait()
-"""
-
-
-@pytest.mark.slow
-def test_two_users_at_many_workers_with_tokens_that_rotate_all_the_time(tmp_path: Path) -> None:
-    """Each token is renewed after a second, and a refresh token counts once: no request fails."""
-    (tmp_path / "site_wsgi.py").write_text(SITE)
-    with program("-c", ROTATING) as url:
-        options = ["-k", "gthread", "-w", "3", "--threads", "4", "-b", "127.0.0.1:0", "--preload"]
-        command = ["-m", "gunicorn", *options, "--chdir", str(tmp_path), "site_wsgi:app"]
-        site_is = program(*command, KITCHEN=f"{url}/mcp", FOLDER=str(tmp_path))
-        with site_is as address, ThreadPoolExecutor(6) as pool:
-            found = [job.result(60) for job in [pool.submit(visit, address, number) for number in range(6)]]
-    assert all(seen == [f"{10 + number} euros"] for number, seen in enumerate(found)), found
-
-
-def visit(address: str, number: int) -> list[str]:
-    """Be a user for some seconds; return what was on the pages, each once."""
-    with Browser(address) as browser:
-        browser.submit(browser.see("/"), "/mcp/connect/kitchen")
-        seen = set()
-        end = time.monotonic() + 8
-        while time.monotonic() < end:
-            page = browser.get(f"{address}/add?a=10&b={number}", timeout=20, headers={"Connection": "close"})
-            seen.add(re.findall(r"\d+ euros", page.text)[0] if page.ok else f"{page.status_code} {page.text}")
-        return sorted(seen)
-
-
-ROTATING = """
-import functools, threading
-import backend
-
-backend.FakeAuthorizationServer = functools.partial(backend.FakeAuthorizationServer, lifetime=31)
-with backend.running() as url:
     print(url, flush=True)
     threading.Event().wait()
 """
