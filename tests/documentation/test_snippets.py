@@ -29,7 +29,9 @@ SECURE_URL = "https://secure.example.com/mcp"
 
 _PROMISE = re.compile(r"^ *print\(.*\)  # (.+)$", re.MULTILINE)
 # What installs, what runs until it is stopped, and the demo, which has tests of its own.
-_LEFT_OUT = re.compile(r"(\S+/)?(python3? -m )?(pip|venv|celery|gunicorn|mcp-sync (demo|login|listen))\b")
+_LEFT_OUT = re.compile(
+    r"(source |python3? -m )?(\S+/)?(pip|venv|activate|celery|gunicorn|mcp-sync (demo|login|listen))\b"
+)
 
 
 def shout(context: ToolContext, text: str) -> str:
