@@ -116,13 +116,17 @@ class Connection:
             progress = ProgressSink(options.progress, call, self._router)
             call.progress = progress
         call.on_notification = options.on_notification
-        params = era.params(params, meta, options.capabilities)
         headers = NOTHING
         if self.channel.is_http:
             headers = {**options.headers, **era.headers(spec, params)}
         elif options.headers:
             raise UsageError(f"{spec.method}: headers= needs HTTP, where each request has its own")
-        frame = Frame(self.encode(spec.method, params, call.id), spec.method, headers)
+        if meta or options.capabilities or not era.meta_ending or "_meta" in params:
+            body = self.encode(spec.method, era.params(params, meta, options.capabilities), call.id)
+        else:
+            message = {"jsonrpc": "2.0", "method": spec.method, "id": call.id, "params": params}
+            body = codec.encode_to(message, era.meta_ending)
+        frame = Frame(body, spec.method, headers)
         if options.resumption_token or options.on_resumption_token is not None:
             frame = resumable(frame, call, era, options, self.channel)
         try:

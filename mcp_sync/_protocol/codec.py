@@ -74,6 +74,24 @@ def encode(message: dict[str, Any]) -> bytes:
         raise UsageError(_encoding_fault(message, error)) from error
 
 
+def meta_ending(meta: Mapping[str, Any]) -> bytes:
+    """Return how a message ends whose ``params``, its last member, end with this ``_meta``.
+
+    Raises:
+        UsageError: As `encode`.
+    """
+    return b',"_meta":' + encode(dict(meta)) + b"}}"
+
+
+def encode_to(message: dict[str, Any], ending: bytes) -> bytes:
+    """Write a message whose ``params``, its last member, have no ``_meta`` yet, with an ending that has it.
+
+    Raises:
+        UsageError: As `encode`.
+    """
+    return encode(message)[:-2] + (ending if message["params"] else ending[1:])
+
+
 def _escape_line_ends(text: str) -> str:
     # Outside of strings JSON is ASCII, so that these can only stand within one.
     return text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\x85", "\\u0085")

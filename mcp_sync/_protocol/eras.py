@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, Optional
 
 from ..errors import InvalidResult, NotSupported
+from .codec import meta_ending
 from .frames import Wire
 from .headers import standard_headers
 from .methods import DISCOVER, PING, MethodSpec
@@ -37,6 +38,8 @@ class Era(ABC):
         version: The protocol revision.
         traits: Its row of traits.
         server: The raw result of ``initialize`` or ``server/discover``, empty if there was none.
+        meta_ending: How each request ends whose caller has nothing for its ``_meta``: as `params` gives it
+            always the same, it is written once. Empty where that is nothing. See `codec.encode_to`.
         handshake: Whether there is a session, opened by ``initialize``.
         server_requests: Whether the server may send requests.
         client_notifications: Whether the client may send notifications of its own.
@@ -58,6 +61,7 @@ class Era(ABC):
         self.version = version
         self.traits: VersionTraits = TRAITS[version]
         self.server: Mapping[str, Any] = server or {}
+        self.meta_ending = b""
 
     @abstractmethod
     def wire(self, listening: bool) -> Wire:
@@ -165,6 +169,7 @@ class StatelessEra(Era):
             _CAPABILITIES_KEY: capabilities,
         }
         self._capabilities = capabilities
+        self.meta_ending = meta_ending(self._meta)
 
     def wire(self, listening: bool) -> Wire:
         return Wire(version_header=self.version)

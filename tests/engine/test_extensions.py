@@ -242,3 +242,33 @@ def test_identifiers_are_declared_alone():
     with Client(target, extensions={"x/y": {"a": 1}}):
         meta = target.now.expect("server/discover")["params"]["_meta"]
     assert meta["io.modelcontextprotocol/clientCapabilities"]["extensions"] == {"x/y": {"a": 1}}
+
+
+def test_what_is_declared_is_written_once_and_not_with_each_call(kind):
+    class Settings(dict):
+        written = 0
+
+        def items(self):
+            Settings.written += 1
+            return super().items()
+
+    class Declared(Extension):
+        identifier = "com.example/declared"
+
+        def settings(self):
+            return {"deep": Settings(a=1)}
+
+    target = kind(modern(tools_call=lambda request: text("done")))
+    with Client(target, extensions=[Declared()]) as client:
+        client.call_tool("x")
+        before = Settings.written
+        for _ in range(3):
+            client.call_tool("x", {"a": 1})
+        assert Settings.written == before
+        # Beside what a caller has for this place, it is written like everything else.
+        client.call_tool("x", meta={"trace": "t"})
+    calls = target.now.received("tools/call")
+    key = "io.modelcontextprotocol/clientCapabilities"
+    for call in calls:
+        assert call["params"]["_meta"][key]["extensions"] == {"com.example/declared": {"deep": {"a": 1}}}
+    assert calls[-1]["params"]["_meta"]["trace"] == "t"

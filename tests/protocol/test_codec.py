@@ -21,7 +21,9 @@ from mcp_sync._protocol.codec import (
     classify,
     decode,
     encode,
+    encode_to,
     error_parts,
+    meta_ending,
     response_fault,
 )
 from mcp_sync.errors import InvalidMessage, UsageError
@@ -39,6 +41,14 @@ def nested(levels: int) -> Any:
 
 def test_a_message_becomes_compact_utf8_json() -> None:
     assert encode({"a": [1, 2.5, True, None], "b": "é世"}) == '{"a":[1,2.5,true,null],"b":"é世"}'.encode()
+
+
+@pytest.mark.parametrize("params", [{}, {"a": {}}, {"a": "}}", "b": "\u2028é"}])
+@pytest.mark.parametrize("meta", [{}, {"k": {"é\x85": [1]}}])
+def test_an_ending_that_was_written_before_makes_the_same_message(params: Any, meta: Any) -> None:
+    message = {"jsonrpc": "2.0", "id": 1, "params": params}
+    whole = {"jsonrpc": "2.0", "id": 1, "params": {**params, "_meta": meta}}
+    assert encode_to(message, meta_ending(meta)) == encode(whole)
 
 
 def test_no_line_end_of_any_kind_stands_in_the_bytes() -> None:
