@@ -71,16 +71,21 @@ class AskingServer(FakeAuthorizationServer):
         )
 
 
+_LARGE = "font: inherit; padding: .5rem 1rem"
+
+
 def _page(query: dict[str, str], refusal: Optional[str]) -> bytes:
     hidden = "".join(
         f'<input type="hidden" name="{escape(name)}" value="{escape(value)}">'
         for name, value in query.items()
     )
     form = f"""<form method="get">{hidden}
-    <p><label for="name">Your name here</label> <input id="name" name="name" value="ada" required></p>
-    <button name="answer" value="yes">Allow</button>
-    <button name="answer" value="no">Refuse</button></form>"""
-    return f"""<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Allow access?</title></head>
+    <p><label for="name">Your name here</label><br>
+    <input id="name" name="name" value="ada" required autocomplete="off" style="{_LARGE}"></p>
+    <button name="answer" value="yes" style="{_LARGE}">Allow</button>
+    <button name="answer" value="no" style="{_LARGE}">Refuse</button></form>"""
+    return f"""<!doctype html><html lang="en"><head><meta charset="utf-8">
+    <meta name="viewport" content="width=device-width, initial-scale=1"><title>Allow access?</title></head>
     <body style="font: 1rem/1.5 system-ui, sans-serif; max-width: 40rem; margin: 2rem auto; padding: 0 1rem">
     <main><h1>Allow access?</h1><p>A site wants to use the desk for you.</p>{refusal or form}</main></body>
     </html>""".encode()

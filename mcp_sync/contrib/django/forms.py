@@ -41,6 +41,18 @@ class QuestionForm(forms.Form):
             # Names of fields are the server's, and may be anything.
             self._names = {f"field{number}": each for number, each in enumerate(form_fields(request))}
         self.fields.update({name: _field(each) for name, each in self._names.items()})
+        for name, each in self._names.items():
+            self.fields[name].is_needed = each.required and each.type != "boolean"
+            self._describe(name)
+
+    def full_clean(self) -> None:
+        """Check everything, and tie what is wrong to its fields. The first of them has the focus then."""
+        super().full_clean()
+        wrong = [name for name in self._names if name in self._errors]
+        for name in wrong:
+            self._describe(name, is_wrong=True)
+        if wrong:
+            self.fields[wrong[0]].widget.attrs["autofocus"] = True
 
     def clean(self) -> dict[str, Any]:
         """Hold the answer against the schema."""
@@ -57,6 +69,17 @@ class QuestionForm(forms.Form):
         except AnswerInvalid as error:
             self._tell(error.faults)
         return cleaned
+
+    def _describe(self, name: str, is_wrong: bool = False) -> None:
+        """Tie a field to the texts about it, for those who do not see where they are."""
+        field, where = self.fields[name], self[name].auto_id
+        notes = [f"{where}_help"] if field.help_text else []
+        if is_wrong:
+            notes.append(f"{where}_error")
+            field.widget.attrs["aria-invalid"] = "true"
+        field.described_by = " ".join(notes)
+        if notes:
+            field.widget.attrs["aria-describedby"] = field.described_by
 
     def _was_given(self, name: str, each: FormField) -> bool:
         # A box that is not ticked, and a list without a choice, are missing from a form.

@@ -102,7 +102,7 @@ class PendingInputView(View):
         # Each of them, so that all that is wrong is shown at once.
         good = [form.is_valid() and not form.page_problem for form in forms.values()]
         if not all(good):
-            return self.page("input", 422, forms=list(forms.values()))
+            return self.page("input", 422, forms=list(forms.values()), is_wrong=True)
         return self.resumed({key: form.answer for key, form in forms.items()}, requests, forms)
 
     def resumed(self, answers: Any, requests: Any, forms: Any) -> HttpResponse:

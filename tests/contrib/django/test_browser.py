@@ -19,6 +19,21 @@ WAIT = 20
 site = test_example.site  # the fixture
 
 
+# The texts whose contrast is below 4.5 (WCAG 2.2, 1.4.3).
+_FAINT = """(() => {
+    const light = text => { const [r, g, b] = text.match(/[0-9.]+/g).map(Number).map(each => each / 255)
+        .map(each => each <= 0.03928 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+    const ground = each => { for (; each; each = each.parentElement) {
+        const found = getComputedStyle(each).backgroundColor;
+        if (!found.startsWith('rgba(0, 0, 0, 0')) return found; } return 'rgb(255, 255, 255)'; };
+    return [...document.querySelectorAll('main *')].filter(each =>
+        [...each.childNodes].some(child => child.nodeType === 3 && child.data.trim())).filter(each => {
+            const [a, b] = [light(getComputedStyle(each).color), light(ground(each))].sort((x, y) => y - x);
+            return (a + 0.05) / (b + 0.05) < 4.5; }).map(each => each.innerText);
+})()"""
+
+
 class Tab:
     """A page of a browser of its own.
 
@@ -82,11 +97,18 @@ class Tab:
             self.check_accessible()
 
     def check_accessible(self):
-        """See that every field has a label, and the page a language, a title and one heading."""
+        """See that every field has a label, and the page a language, a title and one heading.
+
+        Texts about a field are tied to it, and all texts stand out.
+        """
         assert self.run("""[...document.querySelectorAll('input:not([type=hidden]), select')]
             .every(each => each.labels.length)""")
         assert self.run("document.documentElement.lang && document.title && true")
         assert self.run("document.querySelectorAll('h1').length") == 1
+        assert self.run("""[...document.querySelectorAll('[aria-describedby]')].every(each =>
+            each.getAttribute('aria-describedby').split(' ').every(id => document.getElementById(id)))""")
+        assert self.run("[...document.querySelectorAll('a, button')].every(each => each.innerText.trim())")
+        assert self.run(_FAINT) == []
 
     def close(self):
         self._socket.close()
@@ -151,6 +173,11 @@ def test_two_users_walk_through_the_example_with_browsers(site, tabs):
     ada.wait_for("Where to?", "question")
     ada.click("Continue")
     ada.wait_for("an answer is needed", "wrong")
+    wrong = "document.activeElement"
+    assert ada.run(f"{wrong}.labels[0].innerText").startswith("Where to?")
+    assert ada.run(f"{wrong}.getAttribute('aria-invalid')") == "true"
+    described = f"document.getElementById({wrong}.getAttribute('aria-describedby')).innerText"
+    assert ada.run(described) == "an answer is needed"
     ada.fill("Where to?", "Oslo")
     ada.click("Continue")
     ada.wait_for("2 nights in Oslo", "done")

@@ -31,7 +31,9 @@ def test_no_request_fails_while_tokens_rotate_and_nobody_sees_anything_of_others
     guarded.fake.remove_tool("whoami")
     guarded.fake.add_tool(lambda context: _whose(guarded.auth, context), "whoami")
     users = [get_user_model().objects.create_user(f"user{number}") for number in range(USERS)]
-    options = ["-w", str(WORKERS), "-k", "gthread", "--threads", str(WORKER_THREADS)]
+    # Without the last, a connection is closed here now and then while a visitor begins to use it.
+    kept = ["--keep-alive", "75"]
+    options = ["-w", str(WORKERS), "-k", "gthread", "--threads", str(WORKER_THREADS), *kept]
     with serving(GUNICORN, guarded.servers, *options) as site:
         for number, user in enumerate(users):
             visitor = Visitor(site, user)
