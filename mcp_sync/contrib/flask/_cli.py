@@ -11,6 +11,7 @@ from flask import current_app
 from flask.cli import AppGroup
 
 from ...errors import MCPError
+from ._settings import SECONDS
 from ._state import state_of
 
 
@@ -69,6 +70,8 @@ def check() -> None:
     try:
         entries = state.entries
         _ = state.store
+        for key in SECONDS:
+            state.settings.seconds(key)
     except MCPError as error:
         raise click.ClickException(str(error)) from None
     for alias, entry in entries.items():

@@ -24,6 +24,8 @@ DEFAULTS: dict[str, Any] = {
     "OPTIONS": {},
     "ERROR_HANDLERS": True,
 }
+# Those that are lengths of time.
+SECONDS = ("DEADLINE", "INPUT_LIFE")
 
 
 class Settings:
