@@ -5,12 +5,13 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import re
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple, Optional
+from typing import NamedTuple, Optional, Union
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -19,6 +20,8 @@ from hypothesis import HealthCheck, settings
 # each run of the tests all of them.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# None is installed, and looking for them costs each of those programs a tenth of its start.
+os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"
 
 HERE = Path(__file__).parent
 # How much hypothesis tries: `--hypothesis-profile=long` tries a hundred times as much as the normal run. That
@@ -29,8 +32,45 @@ settings.register_profile("long", max_examples=6000, print_blob=True, **_ALWAYS)
 settings.load_profile("usual")
 
 # Their servers live as long as the test run.
-UNGUARDED = tuple(HERE / name for name in ("interop", "benchmarks", "conformance"))
+UNGUARDED = tuple(f"{HERE / name}{os.sep}" for name in ("interop", "benchmarks", "conformance"))
 PATIENCE = 2.0  # seconds in which threads, children and descriptors have to be gone
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Have each worker of a run of everything begin elsewhere.
+
+    Of the time that a worker takes until its first test, most goes into modules that pytest has not rewritten
+    yet. What one worker has rewritten, the others find.
+    """
+    config = session.config
+    worker = re.sub(r"\D", "", os.environ.get("PYTEST_XDIST_WORKER", ""))
+    if worker and config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+        sizes = {entry: _size(entry) for entry in _entries_to_collect(config)}
+        shares: list[list[Path]] = [[] for _ in range(int(os.environ["PYTEST_XDIST_WORKER_COUNT"]))]
+        for entry in sorted(sizes, key=lambda entry: (-sizes[entry], entry.name)):
+            min(shares, key=lambda share: sum(map(sizes.__getitem__, share))).append(entry)
+        first = int(worker) % len(shares)
+        config.args = [str(entry) for share in shares[first:] + shares[:first] for entry in share]
+
+
+def _entries_to_collect(config: pytest.Config) -> list[Path]:
+    """Return what this folder has that pytest would visit."""
+    asked = config.hook.pytest_ignore_collect
+    found = (HERE / name for name in sorted(_entries(HERE)))
+    tests = (entry for entry in found if entry.is_dir() or entry.match("test_*.py"))
+    return [entry for entry in tests if not asked(collection_path=entry, config=config)]
+
+
+def _size(entry: Path) -> int:
+    return sum(path.stat().st_size for path in ([entry] if entry.is_file() else entry.rglob("test_*.py")))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put the tests into the order that they have wherever a worker began: all workers need the same."""
+    if config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+        items.sort(key=lambda item: str(item.path)[len(f"{HERE}{os.sep}") :].split(os.sep)[0])
 
 
 @pytest.hookimpl(trylast=True)
@@ -45,13 +85,13 @@ class Belongings(NamedTuple):
 
     threads: frozenset[threading.Thread]
     children: frozenset[int]
-    descriptors: frozenset[tuple[int, str]]
+    descriptors: frozenset[tuple[int, ...]]
 
 
 @pytest.fixture(autouse=True)
 def leak_guard(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail a test that leaves a thread, a child process or a descriptor behind, or whose thread died."""
-    if any(folder in request.path.parents for folder in UNGUARDED):
+    if str(request.path).startswith(UNGUARDED):
         yield
         return
     before = belongings()
@@ -80,7 +120,10 @@ def leftovers(before: Belongings) -> str:
         new = [
             *(f"thread {thread.name}" for thread in threads),
             *(f"child process {pid}" for pid in now.children - before.children),
-            *(f"descriptor {number} ({what})" for number, what in now.descriptors - before.descriptors),
+            *(
+                f"descriptor {number} ({_name(number)})"
+                for number, *_ in now.descriptors - before.descriptors
+            ),
         ]
         if not new or time.monotonic() > deadline:
             return ", ".join(sorted(new))
@@ -112,22 +155,33 @@ def _parent(pid: int) -> Optional[int]:
     return int(text.rpartition(")")[2].split()[1])
 
 
-def descriptors() -> set[tuple[int, str]]:
-    """Return the open descriptors with what they refer to, as far as the system tells."""
+def descriptors() -> set[tuple[int, ...]]:
+    """Return the open descriptors, each with what tells its file, socket or pipe from all others."""
     found = set()
     for name in _entries("/proc/self/fd"):
         try:
-            found.add((int(name), os.readlink(f"/proc/self/fd/{name}")))
+            what = os.fstat(int(name))
         except OSError:
-            pass  # That of the listing itself.
-    if sys.version_info < (3, 10):
-        # A framework that configures logging closes the log file of pytest, which is none; before Python 3.10
-        # the next record opens it again, in whichever test that comes.
-        found = {each for each in found if each[1] != os.devnull}
+            continue  # That of the listing itself.
+        if sys.version_info < (3, 10) and what.st_rdev == _NULL:
+            # A framework that configures logging closes the log file of pytest, which is none; before Python
+            # 3.10 the next record opens it again, in whichever test that comes.
+            continue
+        found.add((int(name), what.st_dev, what.st_ino))
     return found
 
 
-def _entries(folder: str) -> list[str]:
+_NULL = os.stat(os.devnull).st_rdev
+
+
+def _name(descriptor: int) -> str:
+    try:
+        return os.readlink(f"/proc/self/fd/{descriptor}")
+    except OSError:
+        return "closed by now"
+
+
+def _entries(folder: Union[str, Path]) -> list[str]:
     try:
         return os.listdir(folder)
     except OSError:
