@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from .pages import PAGES, README, ROOT, anchors, prose, section
+from .pages import PAGES, README, ROOT, anchors, prose, section, text_of
 
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 
@@ -58,4 +58,4 @@ def test_the_pages_name_every_example() -> None:
 def test_they_speak_to_users_only() -> None:
     for page in PAGES:
         for word in ("/tmp", "/work", "/root", "issue #", "TODO"):
-            assert word not in prose(page), f"{page}: {word}"
+            assert word not in text_of(page), f"{page}: {word}"
