@@ -60,6 +60,7 @@ class Following:
         progress: What takes the progress that the server reports in a way of its own, ``None`` for nothing.
         needs_end: Whether the task has no use any more when the call fails now.
         shares_thread: Whether other tasks wait for the thread, so that no request may hold it for long.
+        fault: Why the last look failed, ``None`` if it did not.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class Following:
         self.progress: Optional[TaskProgress] = None
         self.needs_end = False
         self.shares_thread = False
+        self.fault: Optional[MCPError] = None
         self._rounds_left = rounds
         self._pace = Pace()
         self._outage = Outage()
@@ -132,7 +134,7 @@ class Following:
         except (TransportError, AuthError, CallTimeout) as error:
             self._bear(error)
             return None
-        self._outage = Outage()
+        self._outage, self.fault = Outage(), None
         return state
 
     def _bear(self, error: MCPError) -> None:
@@ -146,6 +148,7 @@ class Following:
         self._next_look = outage_delay(self._outage, now, error, retry, left, chance=chance)
         if self._next_look is None:
             raise error
+        self.fault = another(error)  # Without its frames, which know this.
         logger.info("%s is looked at again in %.1f s: %s", self.title, self._next_look, error)
 
     def to_end(self, state: Optional[TaskState] = None) -> TaskState:
@@ -173,11 +176,20 @@ class Following:
         except MCPError as error:
             if error.task_id is None and isinstance(error, (TransportError, AuthError, CallTimeout)):
                 status = self.known.last.status if self.known.last is not None else "not looked at"
-                error.args = (f"{error}; {self.title} was {status} then", *error.args[1:])
+                words = ""
+                if isinstance(error, CallTimeout):
+                    # Why nothing is known, rather than that there was no time left.
+                    words, error.__cause__ = self.words, error.__cause__ or self.fault
+                error.args = (f"{error}; {self.title} was {status} then{words}", *error.args[1:])
             if isinstance(error, (TransportError, CallTimeout, CallCancelled)):
                 error.request_sent = True  # That which began the task was answered.
             error.task_id = self.task_id
             raise
+
+    @property
+    def words(self) -> str:
+        """What an error says of the fault."""
+        return f"; the last look failed: {self.fault}" if self.fault is not None else ""
 
     def interval(self) -> float:
         """Return the seconds until the next look."""

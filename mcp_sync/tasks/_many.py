@@ -105,9 +105,12 @@ class _Queue:
             while self._waiting:
                 yield self._next()
         except CallTimeout as error:
-            bound = error.timeout
+            bound, failing = error.timeout, self._failing()
             text = f"{self._those_left()}, within {bound or 0:g} s"
-            raise CallTimeout(text, timeout=bound, request_sent=True) from None
+            if failing is not None:
+                text += f"; of {failing.task_id}{failing.words[1:]}"
+            fault = failing.fault if failing is not None else None
+            raise CallTimeout(text, timeout=bound, request_sent=True) from fault
         except CallCancelled as error:
             text = f"{error}; {self._those_left()}"
             raise CallCancelled(text, reason=error.reason, request_sent=True) from None
@@ -142,6 +145,11 @@ class _Queue:
         ids = [handle.id for _, _, handle, _ in sorted(self._waiting, key=lambda entry: entry[1])]
         shown = ", ".join(ids[:_SHOWN]) + (", ..." if len(ids) > _SHOWN else "")
         return f"{len(ids)} of {self._count} tasks have not ended ({shown})"
+
+    def _failing(self) -> Optional[Following]:
+        """Return one whose last look failed."""
+        entries = sorted(self._waiting, key=lambda entry: entry[1])
+        return next((each for *_, each in entries if each is not None and each.fault is not None), None)
 
     def _sleep(self) -> None:
         """Wait until the first one is due, or a server has told of a change."""

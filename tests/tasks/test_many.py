@@ -149,6 +149,30 @@ def test_waiting_that_is_out_of_time_leaves_them_alone(kind):
     assert not target.now.received("tasks/cancel")
 
 
+def test_time_that_runs_out_does_not_hide_why_the_last_look_failed():
+    failures = []
+
+    def look(request):
+        if request["params"]["taskId"] == "a":
+            return state("working", taskId="a")
+        return failures.pop() if failures else None
+
+    target = PostTarget(server(tasks_get=look))
+    with Client(target, retry=Retry(attempts=1, backoff=0.01)) as client:
+        failures.append(HTTPStatusError("503 Unavailable", status=503, request_sent=True))
+        expected = (
+            r"2 of 2 tasks have not ended \(a, b\), within 0\.5 s; of b the last look failed: 503 Unavail"
+        )
+        with pytest.raises(CallTimeout, match=expected) as caught:
+            wait_all([client.task("a"), client.task("b")], timeout=0.5)
+        assert isinstance(caught.value.__cause__, HTTPStatusError)
+        failures.append(HTTPStatusError("503 Unavailable", status=503, request_sent=True))
+        expected = "task b was not looked at then; the last look failed: 503 Unavailable"
+        with pytest.raises(CallTimeout, match=expected) as caught:
+            client.task("b").result(timeout=0.5)
+        assert isinstance(caught.value.__cause__, HTTPStatusError)
+
+
 def test_waiting_that_is_cancelled_leaves_them_alone(kind):
     target, token = kind(server(state("working", pollIntervalMs=60_000))), CancelToken()
     with Client(target) as client:
