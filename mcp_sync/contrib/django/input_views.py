@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, Optional
 from urllib.parse import urlencode
 
 from django.contrib.auth.views import redirect_to_login
-from django.db import transaction
+from django.db import DatabaseError, transaction
 from django.http import Http404, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.utils.decorators import method_decorator
@@ -27,7 +27,7 @@ from ...errors import (
 )
 from . import pending
 from .forms import QuestionForm
-from .middleware import answer_to
+from .middleware import NO_DATABASE, answer_to
 from .models import PendingInput
 from .servers import path_of
 
@@ -48,7 +48,16 @@ class PendingInputView(View):
 
     def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
         """Find the call; whose it is not, does not see that there is one."""
-        row = pending.find(kwargs["pk"], request.user)
+        try:
+            return self.found(pending.find(kwargs["pk"], request.user), *args, **kwargs)
+        except DatabaseError:
+            logger.exception("The database of the paused calls failed")
+            context = {"problem": NO_DATABASE}
+            return render(request, "mcp_sync/input_problem.html", context, status=503)
+
+    def found(self, row: Optional[PendingInput], *args: Any, **kwargs: Any) -> Any:
+        """Go on with a call that is there, and is the user's."""
+        request = self.request
         if row is None and not request.user.is_authenticated:
             return redirect_to_login(request.get_full_path())
         if row is None:

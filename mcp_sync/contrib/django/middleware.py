@@ -5,20 +5,33 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from typing import Any, Callable, Optional
 from urllib.parse import urlencode
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from django.conf import settings
 from django.db import DatabaseError
 from django.http import HttpResponse, HttpResponseRedirect, JsonResponse
+from django.shortcuts import render
 
 from ..._envelope import server_key
-from ...errors import AuthorizationRequired, CallTimeout, InputRequired, InsufficientScope, MCPError
+from ...errors import (
+    AuthError,
+    AuthorizationRequired,
+    CallTimeout,
+    InputRequired,
+    InsufficientScope,
+    MCPError,
+)
 from . import pending, servers, signals
 from ._connections import StoreLocked
 from .servers import ConnectionRequired, path_of
 
+logger = logging.getLogger("mcp_sync.django")
+
+NO_DATABASE = "The database cannot be reached just now. Please try again later."
 SCOPES = "mcp_sync_scopes"  # in the session: what a server asked for beyond what was granted
 
 
@@ -30,6 +43,7 @@ class McpSyncMiddleware:
 
     - A user who has to connect is redirected to the page for that; JSON and HTMX get 401 with a link.
     - A call that waits for input is kept, and the user redirected to its form; JSON gets 409 with a link.
+    - A token store whose database is down is 503; with ``DEBUG``, Django shows the error.
     - Where a token was refused that the transaction of a view kept from being refreshed (SQLite), it is
       refreshed afterwards, and a GET repeated.
 
@@ -80,6 +94,8 @@ class McpSyncMiddleware:
         hide_frames(request)
         if isinstance(error, StoreLocked):
             return _again(request, error)
+        if isinstance(error, AuthError) and isinstance(error.__cause__, DatabaseError):
+            return _unavailable(request, error)
         return answer_to(request, error)
 
 
@@ -91,6 +107,16 @@ def _again(request: Any, error: StoreLocked) -> Optional[HttpResponse]:
         return None
     is_safe = request.method in ("GET", "HEAD")
     return HttpResponseRedirect(request.get_full_path()) if renewed and is_safe else None
+
+
+def _unavailable(request: Any, error: AuthError) -> Optional[HttpResponse]:
+    """Say that the token store cannot be read; who develops the site sees why."""
+    if settings.DEBUG:
+        return None
+    logger.error("The database of the token store failed", exc_info=error)
+    if wants_json(request):
+        return JsonResponse({"error": "temporarily_unavailable"}, status=503)
+    return render(request, "mcp_sync/problem.html", {"problem": NO_DATABASE}, status=503)
 
 
 def _close(made: dict[tuple[str, str], Any], response: Any) -> None:

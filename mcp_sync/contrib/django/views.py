@@ -7,6 +7,7 @@ own. Templates are in ``mcp_sync/``; a template ``mcp_sync/base.html`` of yours 
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import Any, Optional
 
 from django.conf import settings
@@ -24,7 +25,7 @@ from ...auth._records import Key
 from ...config import ConfigError
 from ...errors import AccessDenied, AuthError, CallTimeout, MCPError, UsageError
 from . import conf
-from .middleware import SCOPES
+from .middleware import NO_DATABASE, SCOPES
 from .models import PendingFlow
 from .servers import Server, mcp, path_of, principal_of
 from .stores import ModelTokenStore, digest
@@ -33,6 +34,7 @@ logger = logging.getLogger("mcp_sync.django")
 
 NEXT = "mcp_sync_next"  # in the session: where users go on, by the server
 _MOST_PLACES = 20
+_NOT_SET_UP = "This site is not set up for that: see its log."
 
 
 @method_decorator([never_cache, transaction.non_atomic_requests], name="dispatch")
@@ -40,18 +42,22 @@ class ServerView(View):
     """What the pages have in common.
 
     Attributes:
-        server: The server of the URL.
+        alias: The name in the URL.
+        server: The server of that name.
     """
 
+    alias: str
     server: Server
 
     def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
         """Find the server, and see that the user may deal with it."""
+        self.alias = kwargs["alias"]
         try:
-            self.server = mcp[kwargs["alias"]]
-        except ConfigError as error:
-            raise Http404("There is no such server.") from error
-        if self.server.oauth_for(request.user) is None:
+            self.server = mcp[self.alias]
+            is_open = self.server.oauth_for(request.user) is None
+        except (ConfigError, UsageError) as error:
+            return self.not_set_up(error)
+        if is_open:
             raise Http404("Nobody has to connect to this server.")
         if not request.user.is_authenticated:
             return redirect_to_login(request.get_full_path())
@@ -61,11 +67,23 @@ class ServerView(View):
             response = super().dispatch(request, *args, **kwargs)
         except DatabaseError:
             logger.exception("The database of the token store failed")
-            response = self.problem("The database cannot be reached just now. Please try again later.", 503)
+            response = self.problem(NO_DATABASE, 503)
         # The answers of authorization servers go to no other site. With less, browsers would send no origin,
         # and Django takes no form without one.
         response.headers.setdefault("Referrer-Policy", "same-origin")
         return response
+
+    def not_set_up(self, error: MCPError) -> HttpResponse:
+        """Return the page for a server that the settings do not describe, or not so that it can be used.
+
+        Raises:
+            Http404: There is none of that name.
+        """
+        with suppress(MCPError):
+            if self.alias not in mcp:
+                raise Http404("There is no such server.") from error
+        logger.error("The server %s cannot be used: %s", self.alias, error)
+        return self.problem(_NOT_SET_UP, 500)
 
     def may_connect(self, request: Any) -> bool:
         """Whether this user may connect: everybody for themselves, for all only who may add grants."""
@@ -88,7 +106,7 @@ class ServerView(View):
 
     def page(self, template: str, status: int = 200, **context: Any) -> HttpResponse:
         """Return a page."""
-        context = {"alias": self.server.alias, "server_url": self.server.url, **context}
+        context = {"alias": self.alias, **context}
         return render(self.request, f"mcp_sync/{template}.html", context, status=status)
 
     def problem(self, text: str, status: int, **context: Any) -> HttpResponse:
@@ -100,7 +118,7 @@ class ServerView(View):
         cause = error.__cause__
         logger.warning("Connecting to %s failed: %s", self.server.alias, error)
         if isinstance(cause, DatabaseError):
-            return self.problem("The database cannot be reached just now. Please try again later.", 503)
+            return self.problem(NO_DATABASE, 503)
         if isinstance(error, CallTimeout):
             return self.problem("The server did not answer in time. Please try again later.", 504)
         return self.problem(f"The connection did not come about: {error}", 502, again=True)
@@ -112,7 +130,8 @@ class ConnectView(ServerView):
     def get(self, request: Any, alias: str) -> HttpResponse:
         """Show a button."""
         place = self.checked_next(request.GET.get("next"))
-        return self.page("connect", next=place, scopes=request.session.get(SCOPES, {}).get(alias, []))
+        scopes = request.session.get(SCOPES, {}).get(alias, [])
+        return self.page("connect", next=place, scopes=scopes, server_url=self.server.url)
 
     def post(self, request: Any, alias: str) -> HttpResponse:
         """Begin: discovery, registration, PKCE. Another worker may finish it."""
@@ -122,8 +141,7 @@ class ConnectView(ServerView):
         try:
             flow = oauth.begin(self.server.url, self.redirect_uri(), scopes or None)
         except UsageError as error:
-            logger.error("Nobody can connect to %s here: %s", alias, error)
-            return self.problem("This site is not set up for that: see its log.", 500)
+            return self.not_set_up(error)
         except (AuthError, CallTimeout) as error:
             return self.failed(error)
         places = {**request.session.get(NEXT, {}), alias: self.checked_next(request.POST.get("next"))}

@@ -35,6 +35,47 @@ def test_a_database_that_is_down_is_503(guarded, ada, broken):
     assert "hunter2" not in answer.content.decode()
 
 
+def test_a_view_whose_token_store_is_down_is_503_and_says_so(guarded, ada, broken):
+    browser = browser_of(ada)
+    browser.raise_request_exception = False
+    for place in ("/whoami/", "/connected/"):
+        page = browser.get(place)
+        assert page.status_code == 503
+        assert "try again later" in page.content.decode()
+        assert "hunter2" not in page.content.decode()
+    told = browser.get("/whoami/", headers={"accept": "application/json"})
+    assert (told.status_code, told.json()) == (503, {"error": "temporarily_unavailable"})
+    with override_settings(DEBUG=True):
+        assert browser.get("/whoami/").status_code == 500
+
+
+def test_a_question_whose_database_is_down_is_503(ada, monkeypatch):
+    def fail(*args, **kwargs):
+        raise OperationalError("down")
+
+    monkeypatch.setattr("mcp_sync.contrib.django.pending.find", fail)
+    page = browser_of(ada).get("/mcp/input/00000000-0000-0000-0000-000000000000/")
+    assert page.status_code == 503
+    assert "try again later" in page.content.decode()
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        {"URL": "https://mcp.example/mcp", "AUTH": {"KIND": "oauth", "SCOPES": ["${NO_SUCH_VARIABLE}"]}},
+        {"URL": "${NO_SUCH_VARIABLE}/mcp", "AUTH": {"KIND": "oauth"}},
+    ],
+)
+def test_a_server_that_is_not_set_up_is_no_unknown_one(ada, server, caplog):
+    with override_settings(MCP_SYNC={"SERVERS": {"guarded": server}}):
+        page = browser_of(ada).get("/mcp/connect/guarded/")
+        assert browser_of(ada).get("/mcp/connect/other/").status_code == 404
+    assert page.status_code == 500
+    assert "not set up" in page.content.decode()
+    assert "NO_SUCH_VARIABLE" not in page.content.decode()
+    assert "NO_SUCH_VARIABLE" in caplog.text
+
+
 def test_a_database_that_is_down_loses_no_answer(guarded, ada):
     browser = browser_of(ada)
     back = guarded.auth.consent(browser.post("/mcp/connect/guarded/")["Location"], "ada at the server")
