@@ -27,6 +27,7 @@ _PLACE = "TARGET"
 @click.option("--client-id", metavar="ID", help="The name of the client, where it was registered by hand.")
 @click.option("--client-secret-env", metavar="VARIABLE", help="The variable with its secret, if it has one.")
 @click.option("--client-metadata-url", metavar="URL", help="Where the metadata document of the client lies.")
+@click.option("--dpop", is_flag=True, help="Ask for tokens that are bound to a key. Takes the extra jwt.")
 @click.option("--new-client", is_flag=True, help="Register this client anew: the server has forgotten it.")
 @click.option(
     "--scope", "scopes", multiple=True, metavar="SCOPE", help="Ask for it; may be given several times."
@@ -49,13 +50,17 @@ def login(
     if device and (paste or port):
         raise click.UsageError("--device takes no browser here: leave out --paste and --port")
     server, url = _server(options, words)
-    settings = {name: value for name, value in given.items() if value}
+    # As they are read again from the file that keeps them.
+    settings = {name: list(each) if name == "scopes" else each for name, each in given.items() if each}
     if device:
         settings["device"] = True
     if client_secret_env:
         settings["client_secret_variable"] = client_secret_env
     asking = {} if device else {"interaction": _interaction(paste, port)}
     auth = make_auth(settings, interactive=True, **asking)
+    if new_client or login_of(url) not in (None, settings):
+        # What there is was given for something else.
+        auth.logout(url)
     if new_client:
         auth.reset_client(url)
     with opened(options, server, auth=auth) as (client, budget, _):

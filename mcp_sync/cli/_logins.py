@@ -16,7 +16,7 @@ from .._protocol.visible import clean
 from ..errors import AuthorizationRequired
 
 HOME_VARIABLE = "MCP_SYNC_HOME"
-_SETTINGS = ("issuer", "client_id", "client_metadata_url", "scopes")
+_SETTINGS = ("issuer", "client_id", "client_metadata_url", "scopes", "dpop")
 
 
 def home() -> Path:
@@ -75,8 +75,8 @@ def make_auth(settings: Mapping[str, Any], *, interactive: bool, **more: Any) ->
     """Return the authorization with certain settings.
 
     Args:
-        settings: ``device``, ``issuer``, ``client_id``, ``client_secret_variable``, ``client_metadata_url``
-            and ``scopes``, as far as they were given.
+        settings: ``device``, ``issuer``, ``client_id``, ``client_secret_variable``, ``client_metadata_url``,
+            ``scopes`` and ``dpop``, as far as they were given.
         interactive: Whether the user may be asked.
         more: Arguments of `OAuth` or `DeviceCode`.
 

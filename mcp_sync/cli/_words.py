@@ -18,7 +18,7 @@ PHRASES = (
     (r", or allow_http=True if you must", ""),
     (r"; see allow_private", ""),
     (r" \(interactive=False\), or nobody is there", " by this command"),
-    (r": give dpop=True", " (DPoP), which mcp-sync login does not ask for"),
+    (r": give dpop=True", ": mcp-sync login --dpop"),
     (r"; issuer= says", "; --issuer says"),
     (r"its client_id \(with its client_secret,", "--client-id (with --client-secret-env,"),
     (r"reset_client\(\) has it register anew", "mcp-sync login --new-client has it register anew"),
