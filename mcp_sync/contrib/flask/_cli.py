@@ -1,18 +1,22 @@
-"""The commands ``flask mcp list``, ``call``, ``check``, ``create-table`` and ``prune``."""
+"""The commands ``flask mcp``: ``list``, ``call``, ``status``, ``login``, ``logout``, ``check`` and more."""
 
 from __future__ import annotations
 
 import json
 import sys
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 import click
 from flask import current_app
 from flask.cli import AppGroup
 
-from ...errors import MCPError
+from ...errors import AuthorizationRequired, HTTPStatusError, MCPError
+from . import signals
 from ._settings import SECONDS
 from ._state import state_of
+
+if TYPE_CHECKING:
+    from ..._servers.status import ServerStatus
 
 
 def make_group() -> AppGroup:
@@ -20,6 +24,9 @@ def make_group() -> AppGroup:
     group = AppGroup("mcp", help="Look at MCP servers, and call them.")
     group.command("list")(list_servers)
     group.command("call")(call)
+    group.command("status")(status)
+    group.command("login")(login)
+    group.command("logout")(logout)
     group.command("check")(check)
     group.command("create-table")(create_table)
     group.command("prune")(prune)
@@ -60,6 +67,79 @@ def call(
     click.echo(result.text if shown is None else json.dumps(shown, ensure_ascii=False))
     if result.is_error:
         sys.exit(1)
+
+
+@click.argument("alias", required=False)
+@click.option("--user", help="Whose grant to use: the key of the user.")
+@click.option("--timeout", type=float, default=10.0, show_default=True, help="Seconds for each server.")
+def status(alias: Optional[str], user: Optional[str], timeout: float) -> None:
+    """Open the servers, or one of them, and say how it stands, or why that failed."""
+    from ..._servers.status import StatusTable
+
+    try:
+        aliases = list(state_of().entries) if alias is None else [alias]
+        found = StatusTable(_opened(each, user, timeout) for each in aliases)
+    except MCPError as error:
+        raise click.ClickException(str(error)) from None
+    click.echo(str(found))
+    sys.exit(1 if any(each.state == "failed" for each in found) else 0)
+
+
+def _opened(alias: str, user: Optional[str], timeout: float) -> ServerStatus:
+    from ..._servers.status import ServerStatus, status_of
+
+    try:
+        client = _client(alias, user).client
+        client.send_ping(timeout=timeout)
+    except AuthorizationRequired:
+        return ServerStatus(alias, "login needed")
+    except MCPError as error:
+        is_guarded = isinstance(error, HTTPStatusError) and error.status == 401
+        if user is None and is_guarded and state_of().asks_users(alias):
+            return ServerStatus(alias, "for users")
+        return ServerStatus(alias, "failed", error)
+    return status_of(alias, client)
+
+
+@click.argument("alias")
+@click.option("--user", required=True, help="Who logs in: the key of the user.")
+def login(alias: str, user: str) -> None:
+    """Log a user in to a server, with a browser anywhere. Takes MCP_BASE_URL.
+
+    Shows an address to open, and takes the one at which the browser ends.
+    """
+    try:
+        oauth, url = _oauth(alias, user)
+        click.echo(f"Open this address, and log in:\n{oauth.begin(url).url}")
+        click.echo("The browser may show an error then. Paste the address that it shows:")
+        answer = click.prompt("", prompt_suffix="", default="", show_default=False)
+        # The site itself has finished the login if the browser is logged in there as this user.
+        if oauth.status(url).state != "valid":
+            oauth.finish(answer.strip())
+    except MCPError as error:
+        raise click.ClickException(str(error)) from None
+    signals.send(signals.grant_created, server=alias, principal=f"user:{user}")
+    click.echo(f"connected to {alias}")
+
+
+@click.argument("alias")
+@click.option("--user", required=True, help="Who logs out: the key of the user.")
+def logout(alias: str, user: str) -> None:
+    """Give the grant of a user back, and forget it. Takes MCP_BASE_URL."""
+    try:
+        oauth, url = _oauth(alias, user)
+        oauth.logout(url)
+    except MCPError as error:
+        raise click.ClickException(str(error)) from None
+    signals.send(signals.grant_revoked, server=alias, principal=f"user:{user}")
+    click.echo(f"disconnected from {alias}")
+
+
+def _oauth(alias: str, user: str) -> tuple[Any, str]:
+    state = state_of()
+    if not state.asks_users(alias):
+        raise click.ClickException(f"nobody logs in to {alias}")
+    return state.oauth(alias, f"user:{user}"), state.server_url(alias)
 
 
 def check() -> None:

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from mcp_sync.auth import SQLiteStore
 from mcp_sync.contrib.flask import SQLAlchemyTokenStore, signals
 
-from .site import World, close, csrf_of, world
+from .site import World, close, csrf_of, make_app, world
 
 
 @pytest.fixture
@@ -257,3 +257,42 @@ def test_a_login_that_took_too_long_or_is_for_another_server_counts_for_nothing(
     assert browser.get(answer.replace("/callback/safe", "/callback/other")).status_code == 404
     assert browser.get(answer).status_code == 303
     assert browser.get("/use/safe/add").status_code == 200
+
+
+def test_a_user_logs_in_and_out_by_the_terminal(site: World, app: Any) -> None:
+    app.config["MCP_BASE_URL"] = "http://localhost"
+    runner, told = app.test_cli_runner(), []
+
+    def run(*words: str, typed: str = "") -> Any:
+        return runner.invoke(args=["mcp", *words], input=typed)
+
+    with app.test_request_context("/"):
+        flow = app.extensions["mcp_sync"].oauth("safe", "user:ada").begin(site.url)
+    wrong = run("login", "safe", "--user", "ada", typed="http://localhost/mcp/callback/safe?state=x&code=y\n")
+    assert (wrong.exit_code, "Error: " in wrong.output) == (1, True)
+    assert run("status", "safe").output.splitlines()[1].split() == ["safe", "for", "users", "-", "-"]
+    assert "login needed" in run("status", "--user", "ada").output
+    with signals.grant_created.connected_to(lambda app, **values: told.append(values)):
+        done = run("login", "safe", "--user", "ada", typed=f"{site.auth.consent(flow.url, 'ada')}\n")
+    assert (done.exit_code, done.output.splitlines()[-1]) == (0, "connected to safe"), done.output
+    assert told == [{"server": "safe", "principal": "user:ada"}]
+    assert logged_in(app).get("/use/safe/whoami").json == {"text": "ada"}
+    row = run("status", "--user", "ada").output.splitlines()[1].split()
+    assert row[:3] == ["safe", "open", "2026-07-28"]
+    assert run("call", "safe", "whoami", "--user", "ada").output == "ada\n"
+
+    assert run("logout", "safe", "--user", "ada").output == "disconnected from safe\n"
+    assert logged_in(app).get("/use/safe/whoami").status_code == 303
+    assert "nowhere" in run("login", "nowhere", "--user", "ada").output
+
+
+def test_status_says_why_a_server_cannot_be_opened() -> None:
+    servers = {"gone": {"url": "http://127.0.0.1:9/mcp"}, "odd": {"url": "${MISSING_ONE}"}}
+    app = make_app(MCP_SERVERS=servers)
+    found = app.test_cli_runner().invoke(args=["mcp", "status"])
+    assert found.exit_code == 1
+    _, gone, odd = found.output.splitlines()
+    assert gone.split()[:2] == ["gone", "failed"]
+    assert "refused" in gone
+    assert "MISSING_ONE is not set" in odd
+    close(app)
