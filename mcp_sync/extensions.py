@@ -26,6 +26,9 @@ class Method:
         idempotent: Whether a request may be sent twice without harm, and so is sent again after a failure.
         input_rounds: Whether the server may answer that it needs input first.
         handshake: Whether it exists on the revisions with a handshake (up to 2025-11-25), too.
+        cacheable: Whether its results say how long they may be kept (``ttlMs``, ``cacheScope``), so that a
+            client with ``cache=`` may keep them, as it does those of `mcp_sync.skills`. (Those of ``request``
+            are never kept.)
     """
 
     name: str
@@ -33,6 +36,7 @@ class Method:
     idempotent: bool = False
     input_rounds: bool = False
     handshake: bool = False
+    cacheable: bool = False
 
 
 class Interim(Protocol):
@@ -52,9 +56,7 @@ class Interim(Protocol):
     def session(self) -> ClientSession:
         """The client."""
 
-    def call(
-        self, method: str, params: Mapping[str, Any], silence: Optional[float] = None
-    ) -> dict[str, Any]:
+    def call(self, method: str, params: Mapping[str, Any], silence: Optional[float] = None) -> dict[str, Any]:
         """Make a request that belongs to the call: within its time, and cancelled with it.
 
         Args:

@@ -32,7 +32,7 @@ from ..errors import (
 from ..options import CacheOptions
 from .cache_entry import Entry, copied, owned
 from .cache_keys import Keys, Place
-from .cache_shelf import CACHED, Found, Shelf, now
+from .cache_shelf import Found, Shelf, now
 from .call_options import NO_OPTIONS, CallOptions
 from .flights import Flight, Flights, turn_of
 
@@ -85,7 +85,7 @@ class ResponseCache:
         principal = options.principal if plan.principal is None else plan.principal
         self._keys = Keys(plan.target, principal, options.secret, plan.identity.capabilities)
         self._flights: Flights = Flights() if other is None else other._flights
-        self._shelf = Shelf(self.options, self._keys, sender, self._flights)
+        self._shelf = Shelf(self.options, self._keys, sender, self._flights, plan.extensions.cacheable)
         self.observe = self._shelf.observe
         # What the client has made of an entry, whose models others have, too: a copy of its own. Tools are
         # filtered, and learnt from, once.
@@ -111,9 +111,10 @@ class ResponseCache:
         Raises:
             UsageError: Answers of that method are never kept.
         """
-        if method is not None and method not in CACHED:
-            raise UsageError(f"method must be one of {', '.join(CACHED)}, not {method!r}")
-        self._outdate(*(CACHED if method is None else (method,)))
+        cached = self._shelf.cached
+        if method is not None and method not in cached:
+            raise UsageError(f"method must be one of {', '.join(cached)}, not {method!r}")
+        self._outdate(*(cached if method is None else (method,)))
 
     def lose_track(self) -> None:
         """Have nothing count that is kept: words of changes may be lost. Does not block."""

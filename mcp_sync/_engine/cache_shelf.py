@@ -29,7 +29,7 @@ from .flights import Flights
 
 logger = logging.getLogger("mcp_sync.cache")
 
-CACHED = tuple(spec.method for spec in methods.METHODS.values() if spec.cacheable)
+_CACHED = tuple(spec.method for spec in methods.METHODS.values() if spec.cacheable)
 _READ = methods.READ_RESOURCE.method
 _CHANGES = {
     "notifications/tools/list_changed": (methods.LIST_TOOLS.method,),
@@ -74,9 +74,22 @@ class Shelf:
         keys: The keys of the client.
         sender: Runs what must not hold up a thread that reads.
         flights: Are told of each change.
+        further: Methods of extensions whose results are kept as well.
+
+    Attributes:
+        cached: All methods whose results are kept.
+        store: The store.
     """
 
-    def __init__(self, options: CacheOptions, keys: Keys, sender: Workers, flights: Flights) -> None:
+    def __init__(
+        self,
+        options: CacheOptions,
+        keys: Keys,
+        sender: Workers,
+        flights: Flights,
+        further: tuple[str, ...] = (),
+    ) -> None:
+        self.cached = _CACHED + further
         self._options = options
         self.store: Any = options.store
         self._flights = flights
@@ -201,9 +214,9 @@ class Shelf:
         if names:
             self.hear(names)
 
-    def hear(self, names: tuple[str, ...] = CACHED) -> None:
+    def hear(self, names: Optional[tuple[str, ...]] = None) -> None:
         """Do what `note` does, and tell the store, without a wait; by default everything may have changed."""
-        self.note(names)
+        self.note(self.cached if names is None else names)
         if isinstance(self.store, MemoryCache):
             self.take_back()
         else:
@@ -214,7 +227,7 @@ class Shelf:
         self._flights.generation = object()
         with self._lock:
             if len(self._changed) + len(names) > _MOST:
-                self._changed, names = {}, CACHED
+                self._changed, names = {}, self.cached
             for name in names:
                 self._changed[name] = object()
 

@@ -42,6 +42,7 @@ class Extensions:
                 handshake=method.handshake,
                 idempotent=method.idempotent,
                 name_param=method.name_param,
+                cacheable=method.cacheable,
             )
             if method.name in methods.METHODS:
                 raise UsageError(f"{extension.identifier}: the protocol itself has the method {method.name}")
@@ -67,6 +68,11 @@ class Extensions:
     def spec_of(self, method: str) -> MethodSpec:
         """Return the row of a method, that of an extension or of the protocol."""
         return self._specs.get(method) or methods.spec_of(method)
+
+    @property
+    def cacheable(self) -> tuple[str, ...]:
+        """The methods of extensions whose results may be kept."""
+        return tuple(name for name, spec in self._specs.items() if spec.cacheable)
 
     def of_result(self, kind: str, method: str) -> Optional[Extension]:
         """Return the extension that knows what to do with a kind of result of a method."""

@@ -23,7 +23,7 @@ class Skills(Extension):
     identifier = IDENTIFIER
     handshake = True
     methods = (
-        Method(LIST, idempotent=True, handshake=True),
-        Method(GET, idempotent=True, handshake=True),
+        Method(LIST, idempotent=True, handshake=True, cacheable=True),
+        Method(GET, idempotent=True, handshake=True, cacheable=True),
         Method(READ_DIRECTORY, idempotent=True, handshake=True),
     )

@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Optional, Union, cast
+from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar, Union, cast
 
 from .. import types
 from .._arguments import as_uri, check_callback, check_instance
@@ -27,10 +27,26 @@ from ._verifying import SkillContent, check_front_matter, check_limits, file_of,
 if TYPE_CHECKING:
     from ..session import ClientSession
 
+T = TypeVar("T")
 # What every client must be able to take, and no server should exceed (SEP-2640, "Limits").
 MAX_FILES = 512
 MAX_BYTES = 16 * 1024 * 1024
 _log = logging.getLogger("mcp_sync.skills")
+
+
+class _OneSkill(types.Result):
+    skill: Any = None
+
+
+class _Skills(types.PaginatedResult):
+    skills: list[Any]
+
+
+class _Folder(types.PaginatedResult):
+    resources: list[Any]
+
+
+_PAGES: Mapping[str, type[types.PaginatedResult]] = {"skills": _Skills, "resources": _Folder}
 
 
 class ServerSkills:
@@ -51,6 +67,7 @@ class ServerSkills:
         on_rejected: Optional[Callable[[SkillRejected], None]] = None,
         timeout: TimeoutArgument = UNSET,
         cancel: Optional[CancelToken] = None,
+        cache: str = "use",
     ) -> Iterator[Skill]:
         """Iterate over the skills that the server lists; it may have others, which `get` finds.
 
@@ -58,12 +75,13 @@ class ServerSkills:
             on_rejected: Called for each entry that must not be used; otherwise a warning is logged.
             timeout: Seconds for each page.
             cancel: Cancels it.
+            cache: As for `Client.list_tools`: ``"refresh"`` asks the server, ``"bypass"`` keeps nothing, too.
 
         Raises:
             NotSupported: The server does not say that it has skills.
         """
         check_callback("on_rejected", on_rejected)
-        options = call_options(cancel=cancel)
+        options = call_options(cancel=cancel, cache=cache)
         self._declared(options, self._client._deadline(timeout))
         pages = self._pages(LIST, {}, "skills", options, timeout)
         return self._entries(pages, on_rejected or _warn)
@@ -78,22 +96,28 @@ class ServerSkills:
                 yield skill
 
     def get(
-        self, uri: str, *, timeout: TimeoutArgument = UNSET, cancel: Optional[CancelToken] = None
+        self,
+        uri: str,
+        *,
+        timeout: TimeoutArgument = UNSET,
+        cancel: Optional[CancelToken] = None,
+        cache: str = "use",
     ) -> Skill:
-        """Return a skill, listed or not, as it is now.
+        """Return a skill, listed or not, as it is now, or, with a cache, for as long as the server said.
 
         Args:
             uri: The URI of its ``SKILL.md``; or its path, such as ``"acme/refunds"``, which stands for
                 ``skill://acme/refunds/SKILL.md``.
             timeout: See the client.
             cancel: Cancels it.
+            cache: As for `list`.
 
         Raises:
             InvalidParams: The server has no such skill.
             SkillRejected: What the server says about it must not be used.
             NotSupported: The server does not say that it has skills.
         """
-        return self._get(uri, call_options(cancel=cancel), self._client._deadline(timeout))
+        return self._get(uri, call_options(cancel=cancel, cache=cache), self._client._deadline(timeout))
 
     def _get(self, uri: str, options: CallOptions, deadline: Deadline) -> Skill:
         uri = as_uri(uri)
@@ -101,8 +125,8 @@ class ServerSkills:
             uri = f"skill://{uri.strip('/')}/{SKILL_FILE}"
         self._declared(options, deadline)
         engine = self._client._engine
-        result = engine.call_raw(engine.plan.extensions.spec_of(GET), {"uri": uri}, options, deadline)
-        skill = read_entry(result.get("skill"))
+        spec = engine.plan.extensions.spec_of(GET)
+        skill = read_entry(engine.call(spec, {"uri": uri}, _OneSkill, options, deadline).skill)
         if skill.uri != uri:
             text = f"the server was asked for the skill {uri!r} and described {skill.uri!r:.200}"
             raise SkillRejected(text, uri=uri)
@@ -134,12 +158,15 @@ class ServerSkills:
             SkillRejected: The entry does not list it, or is not to be used.
         """
         deadline, options = self._client._deadline(timeout), call_options(cancel=cancel)
-        held = self._held(skill, options, deadline)
-        check_limits(held, max_files, max_bytes)
-        content = self._read(held, path, max_bytes, options, deadline)
-        if content.path == SKILL_FILE:
-            check_front_matter(held, content)
-        return content
+
+        def read(held: Skill) -> SkillContent:
+            check_limits(held, max_files, max_bytes)
+            content = self._read(held, path, max_bytes, options, deadline)
+            if content.path == SKILL_FILE:
+                check_front_matter(held, content)
+            return content
+
+        return self._with_entry(skill, read, options, deadline)
 
     def download(
         self,
@@ -181,9 +208,12 @@ class ServerSkills:
         target = _as_folder(folder)
         check_folder(target, overwrite)
         deadline, options = self._client._deadline(timeout), call_options(cancel=cancel)
-        held = self._held(skill, options, deadline)
-        check_limits(held, max_files, max_bytes)
-        write_folder(target, held.uri, self._contents(held, max_bytes, options, deadline), overwrite)
+
+        def write(held: Skill) -> None:
+            check_limits(held, max_files, max_bytes)
+            write_folder(target, held.uri, self._contents(held, max_bytes, options, deadline), overwrite)
+
+        self._with_entry(skill, write, options, deadline)
         return target
 
     def _contents(
@@ -263,15 +293,29 @@ class ServerSkills:
 
         def fetch(cursor: Optional[str]) -> Any:
             asked = params if cursor is None else {**params, "cursor": cursor}
-            raw = engine.call_raw(spec, asked, options, self._client._deadline(timeout))
-            if not isinstance(raw.get(items), list):
-                raise InvalidResult(f"the result of {method} has no list of {items}", result=raw)
-            return types.PaginatedResult.model_validate(raw)
+            return engine.call(spec, asked, _PAGES[items], options, self._client._deadline(timeout))
 
         return self._client._all(fetch, items)
 
-    def _held(self, skill: Union[Skill, str], options: CallOptions, deadline: Deadline) -> Skill:
-        return skill if isinstance(skill, Skill) else self._get(skill, options, deadline)
+    def _with_entry(
+        self,
+        skill: Union[Skill, str],
+        use: Callable[[Skill], T],
+        options: CallOptions,
+        deadline: Deadline,
+    ) -> T:
+        """Use a skill; one that is only named as the server describes it now, whatever is kept of it."""
+        if not isinstance(skill, Skill):
+            return use(self._get(skill, options._replace(cache="refresh"), deadline))
+        try:
+            return use(skill)
+        except DigestMismatch:
+            cache = self._client._engine.plan.cache
+            if cache is not None:
+                # The entry may be out of date: who gets it again now gets it as it is.
+                cache.clear(LIST)
+                cache.clear(GET)
+            raise
 
     def _read(
         self, skill: Skill, path: str, max_bytes: int, options: CallOptions, deadline: Deadline

@@ -253,7 +253,7 @@ def test_a_server_that_describes_another_skill_than_it_was_asked_for_is_refused(
 @pytest.mark.parametrize("skills", [None, {}, "x"])
 def test_a_result_without_a_list_is_malformed(server: FakeServer, client: Client, skills: Any) -> None:
     server.on("skills/list", lambda message: {"skills": skills})
-    with pytest.raises(InvalidResult, match="no list of skills"):
+    with pytest.raises(InvalidResult, match="skills/list is malformed: skills: "):
         list(client.skills.list())
 
 
@@ -327,6 +327,38 @@ def test_a_file_that_was_kept_and_is_older_than_the_entry_is_fetched_anew() -> N
         client.read_resource("skill://a/b.md", cache="refresh")
         with pytest.raises(DigestMismatch):
             client.skills.read("a", "b.md")
+
+
+def test_lists_and_entries_are_kept_for_as_long_as_the_server_says() -> None:
+    server = FakeServer(ttl_ms=60_000)
+    server.add_skill("a", files={"b.md": "b"})
+    with open_client(server, cache=CacheOptions()) as client:
+        for _ in range(2):
+            [skill] = client.skills.list()
+            assert client.skills.get("a") == skill
+        assert (server.count("skills/list"), server.count("skills/get")) == (1, 1)
+        assert list(client.skills.list(cache="refresh")) == [client.skills.get("a", cache="bypass")]
+        assert (server.count("skills/list"), server.count("skills/get")) == (2, 2)
+        client.cache.clear("skills/get")
+        client.skills.get("a")
+        assert server.count("skills/get") == 3
+        # What is read by name is verified against what the server says now.
+        client.skills.read("a", "b.md")
+        assert server.count("skills/get") == 4
+    with open_client(server) as client:
+        assert client.skills.get("a") == client.skills.get("a")
+    assert server.count("skills/get") == 6
+
+
+def test_an_entry_that_turns_out_to_be_out_of_date_is_not_given_again() -> None:
+    server = FakeServer(ttl_ms=60_000)
+    server.add_skill("a", files={"b.md": "old"})
+    with open_client(server, cache=CacheOptions()) as client:
+        skill = client.skills.get("a")
+        server.add_skill("a", files={"b.md": "new"})
+        with pytest.raises(DigestMismatch, match="get\\(\\) it again"):
+            client.skills.read(skill, "b.md")
+        assert client.skills.read(client.skills.get("a"), "b.md").text == "new"
 
 
 def test_front_matter_that_differs_from_the_entry_is_refused() -> None:
