@@ -91,7 +91,7 @@ def cooking(order: str) -> Any:
     found = _order(order)
     if found["text"] is not None:
         return render_template("result.html", title="Your meal", text=found["text"])
-    return render_template("progress.html", order=order, **found), 200, {"Refresh": "1"}
+    return render_template("progress.html", order=order, **found)
 
 
 def state(order: str) -> Any:
