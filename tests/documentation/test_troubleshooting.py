@@ -12,6 +12,7 @@ import ssl
 import subprocess
 import sys
 import threading
+import webbrowser
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,7 +21,7 @@ from typing import Any, Callable, Optional
 
 import pytest
 import trustme
-from auth.oauth_server import OAuthServer
+from auth.oauth_server import OAuthServer, visit
 
 from mcp_sync import (
     BearerToken,
@@ -275,6 +276,16 @@ def _(stage: Stage) -> None:
     stage.answering(401, b"Who are you?").open()
 
 
+@below("The server is busy")
+def _(stage: Stage) -> None:
+    stage.answering(429, b"Busy", Retry_After="120").open()
+
+
+@below("An error of the server")
+def _(stage: Stage) -> None:
+    stage.answering(500, b"Oops").open()
+
+
 @below("No such tool")
 def _(stage: Stage) -> None:
     stage.client(stage.server().url).call_tool("no_such_tool")
@@ -283,6 +294,15 @@ def _(stage: Stage) -> None:
 @below("No such method")
 def _(stage: Stage) -> None:
     stage.client(stage.server().url).request("example/method")
+
+
+@below("A tool has changed")
+def _(stage: Stage) -> None:
+    for description in ("Add numbers.", "Add numbers, and tell everybody."):
+        tool = FakeTool(lambda a, b: a + b, name="add", description=description)
+        with FakeServer(tools=[tool]).serve_http() as endpoint, Client(endpoint.url) as client:
+            client.pin_tools("tools.lock")
+            client.call_tool("add", {"a": 1, "b": 2})
 
 
 @below("A tool failed")
@@ -382,6 +402,35 @@ def _(stage: Stage) -> None:
     stage.client(stage.protected()[0], auth=ClientCredentials("my-service", "wrong")).open()
 
 
+@below("The user has said no")
+def _(stage: Stage) -> None:
+    url, server = stage.protected()
+    server.on_authorize = lambda query: {"error": "access_denied", "state": query["state"]}
+    stage.client(url, auth=OAuth()).open()
+
+
+@below("The client cannot be registered")
+def _(stage: Stage) -> None:
+    url, server = stage.protected()
+    server.metadata = {"registration_endpoint": None}
+    stage.client(url, auth=OAuth()).open()
+
+
+@below("Another authorization server than expected")
+def _(stage: Stage) -> None:
+    service = ClientCredentials("my-service", "its secret", issuer="https://login.company.example")
+    stage.client(stage.protected()[0], auth=service).open()
+
+
+@below("The token does not suffice")
+def _(stage: Stage) -> None:
+    url, server = stage.protected()
+    server.clients["my-service"] = "its secret"
+    server.needed_scope = {"weather": "write"}
+    server.granted = lambda scope: ""
+    stage.client(url, auth=ClientCredentials("my-service", "its secret")).call_tool("weather")
+
+
 @below("The answer comes twice, or too late")
 def _(stage: Stage) -> None:
     redirect_uri = "https://app.example.com/oauth/callback"
@@ -462,6 +511,7 @@ def test_the_messages_are_those_of_the_library(
     title: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(webbrowser, "open", visit)
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
     shown = [message for below, message in MESSAGES if below == title]
