@@ -11,6 +11,7 @@ from ..errors import UsageError
 
 # What this package understands of ``auth`` beside what `mcp_sync.config` does, as arguments of `OAuth`.
 _FLAGS = ("allow_private", "allow_http", "dpop")
+_PER_USER = "per_user"
 
 
 @dataclass(frozen=True)
@@ -21,12 +22,14 @@ class Entry:
         server: What a `Registry` takes, without the authorization if that is OAuth.
         auth: The settings of its OAuth as they were written, ``None`` if its users need not log in.
         flags: Further arguments of `OAuth`.
+        per_user: Whether each user logs in; ``False`` if nobody does, or one person for all.
         warnings: What is odd about it, each a sentence.
     """
 
     server: Any
     auth: Optional[Mapping[str, Any]] = field(default=None, repr=False)
     flags: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    per_user: bool = False
     warnings: tuple[str, ...] = ()
 
     def oauth_options(self) -> dict[str, Any]:
@@ -45,13 +48,14 @@ class Entry:
         return {**options, "scopes": as_list(given.get("scopes"), place.at("scopes")), **self.flags}
 
 
-def read_entry(alias: str, raw: Any) -> Entry:
+def read_entry(alias: str, raw: Any, shareable: bool = False) -> Entry:
     """Return what is said about a server.
 
     Args:
         alias: Its name.
         raw: Settings as in a configuration file, where ``auth`` may also have ``allow_private``,
             ``allow_http`` and ``dpop``; or anything else that a `Registry` takes.
+        shareable: Whether ``auth`` may have ``per_user``, which is false where one login is for all.
 
     Raises:
         ConfigError: It cannot be so.
@@ -66,15 +70,16 @@ def read_entry(alias: str, raw: Any) -> Entry:
     if not isinstance(raw, Mapping):
         return Entry(raw)
     raw, flags = dict(raw), {}
+    own = (*_FLAGS, _PER_USER) if shareable else _FLAGS
     for key, auth in list(raw.items()):
         if str(key).lower() == "auth" and isinstance(auth, Mapping):
-            flags = {str(name).lower(): auth[name] for name in auth if str(name).lower() in _FLAGS}
-            raw[key] = {name: value for name, value in auth.items() if str(name).lower() not in _FLAGS}
+            flags = {str(name).lower(): auth[name] for name in auth if str(name).lower() in own}
+            raw[key] = {name: value for name, value in auth.items() if str(name).lower() not in own}
     server, warnings = read(alias, raw, None, Variables(".", False, {}))
     return _with_users(server, flags, tuple(warnings))
 
 
-def _with_users(server: Any, flags: Mapping[str, Any], warnings: tuple[str, ...]) -> Entry:
+def _with_users(server: Any, flags: dict[str, Any], warnings: tuple[str, ...]) -> Entry:
     with hold_off():
         from ..config._auth import _kind, settings
         from ..config._keys import plain
@@ -84,9 +89,10 @@ def _with_users(server: Any, flags: Mapping[str, Any], warnings: tuple[str, ...]
         auth = {"type": "oauth"}
     if not isinstance(auth, Mapping) or _kind(settings(auth), _place_of(server)) != "oauth":
         return Entry(server, warnings=warnings)
+    per_user = bool(flags.pop(_PER_USER, True))
     if settings(auth).get("enabled") is False:
         return Entry(replace(server, auth=None), warnings=warnings)
-    return Entry(replace(server, auth=None), auth, flags, warnings)
+    return Entry(replace(server, auth=None), auth, flags, per_user, warnings)
 
 
 def _place_of(server: Any) -> Any:

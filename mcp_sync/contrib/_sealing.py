@@ -8,6 +8,7 @@ import hmac
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, Optional, Union
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
@@ -18,6 +19,7 @@ from ..auth import Key, Store, Stored
 Secret = Union[str, bytes]
 
 _SEALED = "sealed"
+_MOST_OPENED = 512
 
 
 class Sealer:
@@ -33,6 +35,8 @@ class Sealer:
         self._fernet = MultiFernet(
             [Fernet(base64.urlsafe_b64encode(_derived(secret, purpose))) for secret in known]
         )
+        # A user asks many times with the same token, which is in memory then anyway.
+        self._opened = lru_cache(maxsize=_MOST_OPENED)(self._fernet.decrypt)
         self.envelope_key = _derived(known[0], f"{purpose} envelope")
 
     def __repr__(self) -> str:
@@ -47,10 +51,17 @@ class Sealer:
         if not isinstance(text, str):
             return None
         try:
-            found, value = json.loads(self._fernet.decrypt(text.encode()))
+            found, value = json.loads(self._opened(text.encode()))
         except (InvalidToken, ValueError):
             return None
         return value if found == about else None
+
+    def reseal(self, text: str) -> Optional[str]:
+        """Return the same value encrypted with the first secret, ``None`` if no key fits."""
+        try:
+            return self._fernet.rotate(text.encode()).decode()
+        except InvalidToken:
+            return None
 
 
 class SealedStore:

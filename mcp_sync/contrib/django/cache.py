@@ -37,4 +37,4 @@ class DjangoCacheStore:
 
 def cache_options(alias: str) -> CacheOptions:
     """Return the options of clients whose answers a cache of Django's keeps."""
-    return CacheOptions(store=DjangoCacheStore(alias), secret=crypto.envelope_key())
+    return CacheOptions(store=DjangoCacheStore(alias), secret=crypto.sealer().envelope_key)

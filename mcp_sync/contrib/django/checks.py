@@ -14,8 +14,8 @@ from django.utils.module_loading import import_string
 
 from ..._protocol.urls import is_loopback
 from ...errors import MCPError
+from .._entries import Entry
 from . import conf
-from .conf import Entry
 
 TAG = "mcp_sync"
 
@@ -60,7 +60,7 @@ def _check_server(alias: str, entry: Entry) -> Iterator[checks.CheckMessage]:
     for warning in entry.warnings:
         yield checks.Error(warning, id="mcp_sync.E001")
     try:
-        entry.config.check()
+        entry.server.check()
         if entry.auth is not None:
             from .servers import make_oauth
 
@@ -69,7 +69,7 @@ def _check_server(alias: str, entry: Entry) -> Iterator[checks.CheckMessage]:
         yield checks.Error(str(error), hint="Is the variable set?", id="mcp_sync.E002")
     except ImportError:
         pass  # E003 says so.
-    parts = urlsplit(entry.config.url or "")
+    parts = urlsplit(entry.server.url or "")
     if parts.scheme in ("http", "ws") and not is_loopback(parts.hostname):
         text = f"the server {alias!r} is asked in clear: everybody on the way can read it"
         yield checks.Warning(text, hint="Use https.", id="mcp_sync.W001")
@@ -140,7 +140,7 @@ def _check_deployment() -> Iterator[checks.CheckMessage]:
         )
         yield checks.Warning(text, hint=hint, id="mcp_sync.W006")
     try:
-        commands = [alias for alias, entry in conf.entries().items() if entry.config.kind == "stdio"]
+        commands = [alias for alias, entry in conf.entries().items() if entry.server.kind == "stdio"]
     except (MCPError, ImproperlyConfigured):
         return
     if commands:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import Any
 
 from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
 
-from ...config._entries import read_entry
-from ...config._server import ServerConfig
-from ...config._variables import Variables
+from ...config import ConfigError
+from .._entries import Entry, read_entries, read_entry
 
 MODEL_STORE = "mcp_sync.contrib.django.stores.ModelTokenStore"
 
@@ -31,27 +29,6 @@ DEFAULTS: dict[str, Any] = {
     "INPUT_LIFE": 7 * 24 * 3600.0,
     "OPTIONS": {},
 }
-# What this package understands beside what `mcp_sync.config` does.
-_OWN_AUTH_KEYS = ("PER_USER", "ALLOW_PRIVATE", "ALLOW_HTTP", "DPOP")
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One server of the settings.
-
-    Attributes:
-        config: What `mcp_sync.config` makes of it, without the authorization if that is OAuth.
-        auth: The settings of its OAuth, ``None`` if it has none.
-        per_user: Whether each user has a grant of their own.
-        flags: Further arguments of `OAuth`.
-        warnings: What is odd about it.
-    """
-
-    config: ServerConfig
-    auth: Optional[Mapping[str, Any]] = field(default=None, repr=False)
-    per_user: bool = False
-    flags: Mapping[str, Any] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
 
 
 def get(key: str) -> Any:
@@ -85,37 +62,15 @@ def read_server(alias: str, raw: Any) -> Entry:
     Raises:
         ConfigError: They describe none.
     """
-    raw = dict(raw) if isinstance(raw, Mapping) else raw
-    flags: dict[str, Any] = {}
-    if isinstance(raw, dict):
-        for name in [key for key in raw if str(key).upper() == "AUTH" and isinstance(raw[key], Mapping)]:
-            raw[name] = dict(raw[name])
-            flags = {key: raw[name].pop(key) for key in _OWN_AUTH_KEYS if key in raw[name]}
-        for name in [key for key in raw if str(key).upper() == "TIMEOUTS" and isinstance(raw[key], Mapping)]:
-            bounds = {str(key).lower(): value for key, value in raw[name].items()}
-            if "call" in bounds:
-                raw["timeout"] = bounds.pop("call")
-            raw[name] = bounds
-    config, warnings = read_entry(alias, raw, None, Variables(".", False, {}))
-    return with_auth(config, flags, tuple(warnings))
-
-
-def with_auth(config: ServerConfig, flags: dict[str, Any], warnings: tuple[str, ...] = ()) -> Entry:
-    """Return a server whose OAuth, if it has any, is for this package to do."""
-    from dataclasses import replace
-
-    from ...config._auth import _kind, settings
-    from ...config._errors import Place
-    from ...config._keys import plain
-
-    auth = config.auth
-    per_user = bool(flags.pop("PER_USER", True))
-    lower = {key.lower(): value for key, value in flags.items()}
-    if auth is True or (isinstance(auth, str) and plain(auth) == "oauth"):
-        auth = {"kind": "oauth"}
-    if not isinstance(auth, Mapping) or _kind(settings(auth), Place(config.file, config.name)) != "oauth":
-        return Entry(config, None, False, {}, warnings)
-    return Entry(replace(config, auth=None), auth, per_user, lower, warnings)
+    if not isinstance(raw, Mapping):
+        raise ConfigError(f"the server {alias!r} of MCP_SYNC must be a dict, not a {type(raw).__name__}")
+    raw = dict(raw)
+    for name in [key for key in raw if str(key).upper() == "TIMEOUTS" and isinstance(raw[key], Mapping)]:
+        bounds = {str(key).lower(): value for key, value in raw[name].items()}
+        if "call" in bounds:
+            raw["timeout"] = bounds.pop("call")
+        raw[name] = bounds
+    return read_entry(alias, raw, shareable=True)
 
 
 def entries() -> dict[str, Entry]:
@@ -125,14 +80,9 @@ def entries() -> dict[str, Entry]:
         ConfigError: One of them cannot be read.
         ImproperlyConfigured: ``SERVERS`` is no dict.
     """
-    found: dict[str, Entry] = {}
-    file = get("CONFIG_FILE")
-    if file:
-        from ...config import load_config
-
-        found.update({alias: with_auth(server, {}) for alias, server in load_config(file).servers.items()})
-    servers = get("SERVERS")
+    file, servers = get("CONFIG_FILE"), get("SERVERS")
     if not isinstance(servers, Mapping):
         raise ImproperlyConfigured(f"MCP_SYNC['SERVERS'] must be a dict, not {type(servers).__name__}")
+    found = read_entries(None, file or None)
     found.update({str(alias): read_server(str(alias), raw) for alias, raw in servers.items()})
     return found

@@ -148,5 +148,7 @@ class TaskRecord(models.Model):
         """Return the result as a `CallToolResult`, ``None`` if there is none yet."""
         from ... import types
 
-        value = crypto.unseal(self.result, f"task {self.alias} {self.task_id}") if self.result else None
+        value = (
+            crypto.sealer().unseal(self.result, f"task {self.alias} {self.task_id}") if self.result else None
+        )
         return None if value is None else types.CallToolResult.model_validate(value)

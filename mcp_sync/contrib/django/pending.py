@@ -43,10 +43,15 @@ def keep(waiting: InputRequired, alias: str, user: Any, return_to: str = "") -> 
         return_to=return_to,
         expires=timezone.now() + timedelta(seconds=conf.get("INPUT_LIFE")),
     )
-    row.envelope = crypto.seal(waiting.to_json(key=crypto.envelope_key()), f"input {row.id}")
+    row.envelope = _sealed(waiting, row)
     row.save()
     signals.send(signals.input_required, PendingInput, pending=row)
     return row
+
+
+def _sealed(waiting: InputRequired, row: PendingInput) -> str:
+    sealer = crypto.sealer()
+    return sealer.seal(waiting.to_json(key=sealer.envelope_key), f"input {row.id}")
 
 
 def _method(waiting: InputRequired) -> str:
@@ -60,10 +65,10 @@ def questions(row: PendingInput) -> InputRequired:
     Raises:
         EnvelopeRejected: It cannot be read: the keys were replaced, or somebody has changed it.
     """
-    envelope = crypto.unseal(row.envelope, f"input {row.id}")
+    envelope = crypto.sealer().unseal(row.envelope, f"input {row.id}")
     if envelope is None:
         raise EnvelopeRejected("the paused call cannot be read any more")
-    return InputRequired.from_json(envelope, key=crypto.envelope_key())
+    return InputRequired.from_json(envelope, key=crypto.sealer().envelope_key)
 
 
 @sensitive_variables()
@@ -82,7 +87,9 @@ def go_on(row: PendingInput, answers: Mapping[str, Any], user: Any) -> None:
         view = mcp[row.alias].for_user(user)
         result = view.resume(waiting, answers)
     except InputRequired as again:
-        row.envelope = crypto.seal(again.to_json(key=crypto.envelope_key()), f"input {row.id}")
+        row.envelope = crypto.sealer().seal(
+            again.to_json(key=crypto.sealer().envelope_key), f"input {row.id}"
+        )
         _end(row, PendingInput.Status.WAITING, "")
     except EnvelopeRejected:
         _end(row, PendingInput.Status.FAILED, "The question is out of date.")
@@ -96,7 +103,7 @@ def go_on(row: PendingInput, answers: Mapping[str, Any], user: Any) -> None:
         logger.warning("The call %s of %s failed after its question: %s", row.method, row.alias, error)
         _end(row, PendingInput.Status.FAILED, str(error))
     else:
-        row.result = crypto.seal([type(result).__name__, result.to_wire()], f"result {row.id}")
+        row.result = crypto.sealer().seal([type(result).__name__, result.to_wire()], f"result {row.id}")
         _end(row, PendingInput.Status.DONE, "")
 
 
@@ -132,7 +139,7 @@ def _end(row: PendingInput, status: str, message: str) -> None:
 @sensitive_variables()
 def result_of(row: PendingInput) -> Any:
     """Return the result of a call that was answered, ``None`` if there is none."""
-    found = crypto.unseal(row.result, f"result {row.id}") if row.result else None
+    found = crypto.sealer().unseal(row.result, f"result {row.id}")
     if found is None:
         return None
     kind = getattr(types, found[0], types.CallToolResult)

@@ -20,13 +20,11 @@ from ...auth import OAuth
 from ...auth._errand import Errand
 from ...auth._login import Login
 from ...client import Client
-from ...config._auth import _OAUTH, as_list, settings
-from ...config._errors import Place
 from ...errors import AuthorizationRequired
 from ...principals import PrincipalView
 from ...registry import Registry
+from .._entries import Entry
 from . import _connections, conf, signals
-from .conf import Entry
 
 SERVICE = "service"  # the principal of what all users share
 ANONYMOUS = "anonymous"
@@ -334,7 +332,7 @@ class Servers:
         return found
 
     def _configs(self) -> dict[str, Any]:
-        return {alias: entry.config for alias, entry in self.entries().items()}
+        return {alias: entry.server for alias, entry in self.entries().items()}
 
     def __getitem__(self, alias: str) -> Server:
         """Return a server.
@@ -398,15 +396,11 @@ def make_oauth(alias: str, entry: Entry) -> WebOAuth:
     Raises:
         ConfigError, UsageError: It cannot be so.
     """
-    place = Place(entry.config.file, alias, "AUTH")
-    said = settings(entry.config.variables.fill(entry.auth or {}, place))
-    options = {name: said[name] for name in _OAUTH if said.get(name) is not None and name != "interactive"}
+    options = entry.oauth_options()
     options.setdefault("client_name", conf.get("CLIENT_NAME"))
     if conf.get("CLIENT_METADATA") and conf.get("BASE_URL") and "client_id" not in options:
         options.setdefault("client_metadata_url", conf.get("BASE_URL").rstrip("/") + path_of("metadata"))
-    oauth = WebOAuth(
-        scopes=as_list(said.get("scopes"), place), store=token_store(alias), **entry.flags, **options
-    )
+    oauth = WebOAuth(store=token_store(alias), **options)
     oauth.alias = alias
     return oauth
 

@@ -93,7 +93,11 @@ class ModelTokenStore:
         if value is None:
             is_done = self._run(lambda: _delete(_rows(key), name, expected))
         else:
-            row = {**columns(key, value), "version": new_version(), "data": crypto.seal(dict(value), name)}
+            row = {
+                **columns(key, value),
+                "version": new_version(),
+                "data": crypto.sealer().seal(dict(value), name),
+            }
             if expected is None:
                 is_done = self._run(lambda: _insert(_rows(key), name, self.alias, row))
             else:
@@ -198,7 +202,7 @@ def _read(asked: Sequence[tuple[Key, str]]) -> dict[str, tuple[str, str]]:
 def _stored(row: Optional[tuple[str, str]], name: str) -> Optional[Stored]:
     if row is None:
         return None
-    value = crypto.unseal(row[0], name)
+    value = crypto.sealer().unseal(row[0], name)
     # What no key can read counts as a record without anything in it, which may be replaced.
     return Stored(value if isinstance(value, dict) else {}, row[1])
 

@@ -8,6 +8,7 @@ from typing import Any, Optional
 
 from django.utils import timezone
 
+from ...errors import UsageError
 from . import crypto, signals
 from .models import TaskRecord
 from .servers import mcp, principal_of
@@ -32,7 +33,7 @@ def start(alias: str, user: Any, tool: str, arguments: Optional[Mapping[str, Any
         task_id=handle.id or f"answered-{timezone.now().timestamp()}",
         tool=tool,
     )
-    row.handle = crypto.seal(handle.to_json(), _about(row))
+    row.handle = crypto.sealer().seal(handle.to_json(), _about(row))
     _look(row, handle)
     return row
 
@@ -49,8 +50,15 @@ def refresh(row: TaskRecord, user: Any) -> TaskRecord:
 
 
 def handle_of(row: TaskRecord, user: Any) -> Any:
-    """Return the handle of a task, to cancel it for instance."""
-    return mcp[row.alias].for_user(user).task(crypto.unseal(row.handle, _about(row)))
+    """Return the handle of a task, to cancel it for instance.
+
+    Raises:
+        UsageError: It cannot be read: the keys were replaced, or somebody has changed it.
+    """
+    handle = crypto.sealer().unseal(row.handle, _about(row))
+    if handle is None:
+        raise UsageError("the record of this task cannot be read any more")
+    return mcp[row.alias].for_user(user).task(handle)
 
 
 def of_user(user: Any) -> Any:
@@ -67,7 +75,7 @@ def _look(row: TaskRecord, handle: Any) -> None:
     row.expires = row.created + timedelta(milliseconds=ttl) if ttl else None
     row.updated = timezone.now()
     if row.status == "completed":
-        row.result = crypto.seal(handle.result().to_wire(), _about(row))
+        row.result = crypto.sealer().seal(handle.result().to_wire(), _about(row))
     row.save()
     if row.status in FINAL:
         signals.send(signals.task_finished, TaskRecord, task=row)

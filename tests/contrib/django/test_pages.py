@@ -95,7 +95,7 @@ def test_debug_pages_show_no_secret(guarded, ada, debug):
     browser = browser_of(ada)
     connect(browser, guarded.auth, "ada at the server")
     row = Grant.objects.get()
-    token = crypto.unseal(row.data, row.key)["access_token"]
+    token = crypto.sealer().unseal(row.data, row.key)["access_token"]
     guarded.auth.close()
     browser.raise_request_exception = False
     guarded.auth.expire_access_tokens()
@@ -149,8 +149,8 @@ def test_a_token_is_refreshed_before_the_transaction_of_a_view(guarded, ada):
 
 
 def _expire(row):
-    value = crypto.unseal(row.data, row.key)
-    row.data = crypto.seal({**value, "expires_at": 1.0}, row.key)
+    value = crypto.sealer().unseal(row.data, row.key)
+    row.data = crypto.sealer().seal({**value, "expires_at": 1.0}, row.key)
     row.save()
 
 

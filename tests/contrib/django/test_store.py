@@ -72,7 +72,7 @@ def test_keys_can_be_replaced(store):
     with override_settings(SECRET_KEY="new", SECRET_KEY_FALLBACKS=["old"]):
         assert store.get(KEY).value == {"n": 1}
         row = Grant.objects.get()
-        Grant.objects.update(data=crypto.reseal(row.data))
+        Grant.objects.update(data=crypto.sealer().reseal(row.data))
     with override_settings(SECRET_KEY="new"):
         assert store.get(KEY).value == {"n": 1}
 

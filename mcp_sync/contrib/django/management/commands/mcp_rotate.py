@@ -30,7 +30,7 @@ class Command(BaseCommand):
             for column in columns:
                 rows = model._base_manager.exclude(**{column: ""}).values_list("pk", column)
                 for pk, old in rows.iterator():
-                    new = crypto.reseal(old)
+                    new = crypto.sealer().reseal(old)
                     if new is None:
                         lost += 1
                     else:
