@@ -105,7 +105,7 @@ def imports(path: Path, later: bool = True) -> Iterator[tuple[str, int]]:
     waiting: list[ast.AST] = [tree_of(path)]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+        if isinstance(node, ast.If) and is_for_type_checkers(node.test):
             waiting.extend(node.orelse)
             continue
         if isinstance(node, ast.Import):
@@ -118,7 +118,12 @@ def imports(path: Path, later: bool = True) -> Iterator[tuple[str, int]]:
                 # ``from . import types``: the name may be a module.
                 yield f"{module}.{alias.name}", node.lineno
         if later or not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            waiting.extend(ast.iter_child_nodes(node))
+            waiting.extend(child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr))
+
+
+def is_for_type_checkers(test: ast.expr) -> bool:
+    names = ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+    return isinstance(test, (ast.Name, ast.Attribute)) and ast.unparse(test) in names
 
 
 def below(name: str) -> tuple[str, ...]:

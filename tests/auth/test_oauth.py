@@ -253,7 +253,7 @@ def test_the_absolute_expiry_survives(server, endpoint, tmp_path) -> None:
 
 
 def test_four_processes_share_a_refresh_token_that_may_be_used_once(server, tmp_path) -> None:
-    server.lifetime = 0.3  # As many refreshes as there can be.
+    server.lifetime = 0.1  # As many refreshes as there can be.
 
     def answer(request: Request) -> Reply:
         canned = server.protect(HTTPRequest(request.method, request.path, request.headers, request.body))
@@ -263,7 +263,7 @@ def test_four_processes_share_a_refresh_token_that_may_be_used_once(server, tmp_
     with PlainServer(answer) as resource:
         url = resource.origin + "/mcp"
         requests.post(url, data=b"{}", auth=oauth(store=FileStore(path)), timeout=30)
-        command = [sys.executable, "-W", "error", "-m", "tests.auth.grant_worker", str(path), url, "4"]
+        command = [sys.executable, "-W", "error", "-m", "tests.auth.grant_worker", str(path), url, "1.5"]
         workers = [
             subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             for _ in range(4)
