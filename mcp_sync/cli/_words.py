@@ -30,11 +30,10 @@ PHRASES = (
     (r": pass inputs=\{.*?\}", ": it is asked for only where there is a terminal"),
     (r": answer `requests` of its handle with update\(\)", ""),
 )
-_PATTERNS = [(re.compile(pattern), words) for pattern, words in PHRASES]
 
 
 def in_words(text: str) -> str:
     """Return the message of an error as the command line says it."""
-    for pattern, words in _PATTERNS:
-        text = pattern.sub(words, text)
+    for pattern, words in PHRASES:
+        text = re.sub(pattern, words, text)
     return text
