@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Mapping
 from types import FrameType
 from typing import Any, Optional
 
@@ -26,6 +27,9 @@ _NAME_SCHEMA = {
     "properties": {"name": {"type": "string", "title": "Your name", "minLength": 1}},
     "required": ["name"],
 }
+
+NOTES = ("ideas", "shopping", "standup")
+LANGUAGES = ("C", "Go", "Java", "JavaScript", "Kotlin", "PHP", "Perl", "Python", "Ruby", "Rust")
 
 
 def add(a: float, b: float) -> dict[str, Any]:
@@ -66,6 +70,13 @@ def review(code: str, language: str = "Python") -> str:
     return f"Please review this {language} code:\n\n{code}"
 
 
+def complete(ref: Mapping[str, Any], argument: Mapping[str, Any], known: Mapping[str, str]) -> list[str]:
+    """Suggest names of notes, or languages of a review."""
+    names = {"name": NOTES, "language": LANGUAGES}.get(argument["name"], ())
+    start = argument["value"].lower()
+    return [name for name in names if name.lower().startswith(start)]
+
+
 def build() -> FakeServer:
     """Build the demo server."""
     return FakeServer(
@@ -75,6 +86,7 @@ def build() -> FakeServer:
             "demo://notes/{name}": FakeResource(note, mime_type="text/plain"),
         },
         prompts=[review],
+        complete=complete,
         instructions="A server to try a client on.",
         server_info={"name": "mcp-sync-demo", "version": __version__},
     )

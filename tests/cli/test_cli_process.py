@@ -33,6 +33,14 @@ def test_a_server_is_started_by_the_command_behind_the_double_dash() -> None:
     assert (ran.code, ran.out, ran.err) == (0, '{"sum": 3}\n', "")
 
 
+def test_the_demo_server_completes_arguments_of_its_prompt_and_of_its_template() -> None:
+    ran = run("complete", "review", "language=p", "--", *DEMO_SERVER)
+    assert (ran.code, ran.out, ran.err) == (0, "PHP\nPerl\nPython\n", "")
+
+    ran = run("complete", "demo://notes/{name}", "name=s", "--json", "--", *DEMO_SERVER)
+    assert ran.json["completion"]["values"] == ["shopping", "standup"]
+
+
 def test_progress_and_questions_leave_no_trace_without_a_terminal() -> None:
     ran = run("call", "countdown", "steps=2", "delay=0", "--", *DEMO_SERVER)
     assert (ran.code, ran.out, ran.err) == (0, "liftoff\n", "")
