@@ -21,7 +21,7 @@ from .._protocol import methods
 from .._protocol.eras import Era
 from .._protocol.methods import MethodSpec
 from .._protocol.negotiation import AUTO, Negotiation, negotiate, take_up
-from ..errors import ClientClosed, ConnectFailed, Forked, MCPError, UsageError, unsent
+from ..errors import ClientClosed, ConnectFailed, Forked, MCPError, UsageError, another, unsent
 from ..transports._base import Channel, Target
 from .answers import Answers
 from .connection import NO_OPTIONS, Connection
@@ -81,6 +81,7 @@ class Lifecycle:
 
     Attributes:
         takes_up: Whether the target names a session that exists already.
+        opening_error: Why the last opening failed, ``None`` if it did not. For people who look.
     """
 
     def __init__(self, plan: Plan, router: Router, answers: Answers) -> None:
@@ -93,6 +94,7 @@ class Lifecycle:
         self._connection: Optional[Connection] = None
         self._live = Live(router)
         self._opening: Optional[Opening] = None
+        self.opening_error: Optional[MCPError] = None
         self.counters = router.counters
         self._closed = False
         self._forked = False
@@ -173,12 +175,20 @@ class Lifecycle:
         except BaseException as error:  # Whatever it is, it is raised where somebody waits.
             problem = error
         finally:
+            self._note_opening(problem)
             with self._lock:
                 self._opening = None
                 dead = [] if problem is None else self._spent()
             opening.end(connection, problem)
             # Those who waited have their error already: a stubborn server may take seconds to end.
             self._drop(dead)
+
+    def _note_opening(self, problem: Optional[BaseException]) -> None:
+        """Remember how an opening went, without all that the frames of an error hold."""
+        kept = another(problem) if isinstance(problem, MCPError) else None
+        if kept is not None:
+            kept.__cause__ = kept.__context__ = None
+        self.opening_error = kept
 
     def _install(self, connection: Connection) -> Optional[MCPError]:
         """Make a connection the current one, unless it is dead or the client closed: return why."""

@@ -13,7 +13,7 @@ from .._concurrency.deadline import Deadline
 from .._concurrency.fork import hold_off
 from .._protocol.eras import StatelessEra
 from .._protocol.negotiation import Negotiation
-from ..errors import ClientClosed, MCPError
+from ..errors import AuthError, ClientClosed, MCPError
 from ..stats import Counters
 from ..transports._base import Channel, Target
 from ..transports._http.target import StreamableHTTP
@@ -87,6 +87,10 @@ class Common:
             identity = self._engine.plan.identity
             capabilities = identity.capabilities(era.version)
             self._era = StatelessEra(era.version, identity.client_info, capabilities, server)
+
+    def note_opening(self, problem: Optional[MCPError]) -> None:
+        """Remember how the opening of a view went, for those who ask how it stands with the server."""
+        self._engine.opening_error = problem
 
     def era(self) -> Optional[StatelessEra]:
         """Return the era with which a view can begin at once, ``None`` if none is known."""
@@ -201,6 +205,12 @@ class OwnEngine(Engine):
                 self.counters.connection()
         self._drop(redundant)
         return current
+
+    def _note_opening(self, problem: Optional[BaseException]) -> None:
+        super()._note_opening(problem)
+        # That a user has to log in says nothing of the server.
+        if not isinstance(problem, (AuthError, ClientClosed)):
+            self._common.note_opening(self.opening_error)
 
     def _install(self, connection: Connection) -> Optional[MCPError]:
         problem = super()._install(connection)

@@ -72,6 +72,7 @@ def status_of(name: str, client: Optional[Client], failure: Optional[MCPError] =
         return ServerStatus(name, "open", failure, connection.era.version, server or None)
     if is_opening:
         return ServerStatus(name, "opening")
+    failure = failure or engine.opening_error
     if connection is not None:
-        return ServerStatus(name, "lost", connection.error)
+        return ServerStatus(name, "lost", failure or connection.error)
     return ServerStatus(name, "failed" if failure else "idle", failure)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -104,6 +105,27 @@ def test_a_missing_variable_is_an_error_of_its_server_alone(monkeypatch: pytest.
             assert registry["good"].call_tool("whoami").text == "good"
             monkeypatch.setenv("LATER", "x")
             assert registry["bad"] is registry["bad"]
+
+
+def test_the_status_tells_why_a_server_could_not_be_opened_and_until_when() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    url = f"http://127.0.0.1:{port}/mcp?key=hunter2"
+    with Registry({"own": {"url": url}, "of users": {"url": url}}, timeout=10) as registry:
+        views = [registry["own"], registry["of users"].for_principal("ada", headers={})]
+        for view in views:
+            with pytest.raises(ConnectFailed):
+                view.call_tool("whoami")
+        for status in registry.status():
+            assert (status.state, type(status.error)) == ("failed", ConnectFailed)
+            assert status.error.__cause__ is None
+        assert "hunter2" not in str(registry.status())
+        with named("back").serve_http(port):
+            assert {view.call_tool("whoami").text for view in views} == {"back"}
+            assert [(each.state, each.error) for each in registry.status()] == [
+                ("open", None),
+                ("idle", None),
+            ]
 
 
 def test_a_hundred_threads_that_ask_at_once_get_one_client(quick_switches: None) -> None:
