@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Optional
 
 from .._concurrency.deadline import Deadline
+from .._protocol.eras import COMPLETE
 from .._protocol.methods import LISTEN, SUBSCRIBE, UNSUBSCRIBE
 from .._protocol.recovery import ends_resumption
 from .._protocol.subscription import ACKNOWLEDGED, Interest
@@ -41,7 +42,7 @@ class ByRequest:
         """Make the request, and wait for its end.
 
         Raises:
-            InvalidResult: It had an answer, but never an acknowledgement.
+            InvalidResult: It had an answer, but never an acknowledgement; or one that is not the final one.
         """
         listener, shared = self._listener, connection.channel.duplex
         self._is_early = False
@@ -55,6 +56,9 @@ class ByRequest:
             result = connection.exchange(connection.era, LISTEN, params, options, deadline)
         except CallTimeout as error:
             raise unacknowledged(connection.channel.peer, error) from None
+        kind = connection.era.result_kind(result)
+        if kind != COMPLETE:
+            raise InvalidResult(f"{LISTEN.method} cannot have a result of the kind {kind!r}", result=result)
         if not listener.is_acknowledged:
             peer = connection.channel.peer
             text = f"{LISTEN.method}: {peer} ended the subscription before it had acknowledged it"

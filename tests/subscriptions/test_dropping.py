@@ -688,6 +688,17 @@ def test_an_end_before_any_acknowledgement_is_a_fault(kind: Any) -> None:
         client.listen(tools=True)
 
 
+@pytest.mark.parametrize("kind", ["input_required", "task", "odd"])
+def test_an_end_that_is_not_final_is_no_end_in_good_order(kind: str) -> None:
+    target = ListeningTarget()
+    with Client(target) as client:
+        events = client.listen(tools=True)
+        target.now.answer(target.now.expect("subscriptions/listen"), {"resultType": kind, "taskId": "t"})
+        with pytest.raises(InvalidResult, match=f"a result of the kind '{kind}'"):
+            list(events)
+        assert events.ended == "failed"
+
+
 def test_an_event_that_is_too_large_each_time_ends_the_subscription(caplog: Any) -> None:
     target = ListeningTarget()
     attempts: list[Any] = []
