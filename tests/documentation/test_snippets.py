@@ -98,6 +98,8 @@ def names() -> Iterator[dict[str, str]]:
             yield {URL: endpoint.url, SECURE_URL: secure.url}
 
 
+# Pages with many commands start as many processes, which takes its time on a busy machine.
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
 def test_every_snippet_of_a_page_runs_and_prints_what_it_says(
     page: Path, names: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
