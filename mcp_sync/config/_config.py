@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, Optional, Union
 
 from ..errors import UsageError
-from ._entries import read_entry
+from ._entries import is_extension, read_entry
 from ._errors import ConfigError, Place
 from ._reading import Origin, as_path, find_servers, origin_of, read_file
 from ._server import ServerConfig
@@ -71,9 +71,10 @@ def unknown_server(name: Any, known: Mapping[str, Any], file: Optional[str] = No
 def load_config(source: Union[str, PathLike[str], Mapping[str, Any]], *, inputs: Inputs = None) -> Config:
     """Read servers from a file or a mapping, as the hosts write them.
 
-    ``mcpServers`` (Claude Desktop, Claude Code, Cursor, Windsurf, Cline, Gemini CLI), ``servers`` and
-    ``inputs`` (VS Code), or ``mcp_servers`` in TOML (Codex). A mapping may be that of the servers itself, by
-    name. Keys may be written in any style. What is unknown is ignored with a warning.
+    ``mcpServers`` (Claude Desktop, Claude Code, Cursor, Windsurf, Cline, Gemini CLI, Copilot), ``servers``
+    and ``inputs`` (VS Code), ``context_servers`` (Zed), or ``mcp_servers`` in TOML (Codex). A mapping may be
+    that of the servers itself, by name. Keys may be written in any style. What is unknown is ignored with a
+    warning, and so are servers that only an extension of the host can start.
 
     In all strings ``${NAME}`` and ``${env:NAME}`` are a variable of the environment, ``${NAME:-default}`` is
     one that may be missing, ``${file:path}`` is the content of a file, ``${input:id}`` a value of ``inputs``,
@@ -127,6 +128,9 @@ def _declared(found: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 def _build(entries: Mapping[str, Any], variables: Variables, file: Optional[str]) -> Config:
     servers, warnings = {}, []
     for name, entry in entries.items():
+        if is_extension(entry):
+            warnings.append(f"{Place(file, str(name))}: left out, since an extension of the host starts it")
+            continue
         servers[str(name)], found = read_entry(str(name), entry, file, variables)
         warnings += found
     for warning in warnings:

@@ -99,6 +99,16 @@ class Given:
         return found
 
 
+def is_extension(entry: Any) -> bool:
+    """Whether an entry only has settings for what an extension of Zed starts."""
+    if not isinstance(entry, Mapping):
+        return False
+    keys = {plain(str(key)) for key in entry}
+    return keys <= {"source", "enabled", "settings"} and (
+        "settings" in keys or entry.get("source") == "extension"
+    )
+
+
 def read_entry(
     name: str, entry: Any, file: Optional[str], variables: Variables
 ) -> tuple[ServerConfig, list[str]]:
@@ -112,7 +122,7 @@ def read_entry(
         raise place.error("the name of a server must not be empty")
     if not isinstance(entry, Mapping):
         raise place.error(f"this must be an object, not a {type(entry).__name__}")
-    given = Given(entry, place)
+    given = Given(_flat(entry), place)
     command, args = _command(given)
     auth_key, auth = _auth(given)
     given.warnings += check_auth(auth, place.at(auth_key))
@@ -146,6 +156,15 @@ def read_entry(
     )
     given.warnings += _misplaced(given, server)
     return server, given.warnings
+
+
+def _flat(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an entry in the form of today: older versions of Zed keep all of a command in one object."""
+    command = entry.get("command")
+    if not isinstance(command, Mapping) or "path" not in command:
+        return entry
+    inner = {"command" if key == "path" else key: value for key, value in command.items()}
+    return {**{key: value for key, value in entry.items() if key != "command"}, **inner}
 
 
 def _command(given: Given) -> tuple[Optional[str], tuple[str, ...]]:

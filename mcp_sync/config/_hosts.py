@@ -38,6 +38,7 @@ def host_files(folder: Union[str, os.PathLike[str]] = ".") -> list[HostFile]:
         ("Claude Desktop", programs / "Claude" / "claude_desktop_config.json"),
         ("VS Code", programs / "Code" / "User" / "mcp.json"),
         ("Cline", programs / "Code" / "User" / _CLINE),
+        ("Zed", _zed(home) / "settings.json"),
     ]
     # Where the project is the home of the user, some are both.
     return [
@@ -52,14 +53,24 @@ _OF_A_PROJECT = (
     ("VS Code", ".vscode/mcp.json"),
     ("Gemini CLI", ".gemini/settings.json"),
     ("Codex", ".codex/config.toml"),
+    ("Zed", ".zed/settings.json"),
 )
 _OF_A_USER = (
     ("Claude Code", ".claude.json"),
     ("Cursor", ".cursor/mcp.json"),
     ("Gemini CLI", ".gemini/settings.json"),
     ("Windsurf", ".codeium/windsurf/mcp_config.json"),
+    ("Windsurf", ".codeium/mcp_config.json"),
+    ("Copilot", ".copilot/mcp-config.json"),
     ("Codex", ".codex/config.toml"),
 )
+
+
+def _zed(home: Path) -> Path:
+    """Return the folder of Zed's settings, which it keeps as on Linux on macOS, too."""
+    if os.name == "nt":
+        return _programs(home) / "Zed"
+    return Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / "zed"
 
 
 def _programs(home: Path) -> Path:

@@ -61,7 +61,7 @@ _OF_THE_HOST = {
         "gallery",
         "version",
     ),
-    *("dev", "watchpaths", "sandbox", "sandboxenabled", "extension"),
+    *("dev", "watchpaths", "sandbox", "sandboxenabled", "extension", "source", "settings"),
 }
 # What a client would have to obey, and does not: without it, the server behaves differently.
 _NOT_SUPPORTED = {"headershelper", "authprovidertype", "targetaudience", "targetserviceaccount"}

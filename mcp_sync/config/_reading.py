@@ -15,9 +15,9 @@ from ._keys import plain
 # Far above any file that a person has written, and far below what hurts.
 _LARGEST = 16 * 1024 * 1024
 # Folders in which a host keeps its settings of a project.
-_HOST_FOLDERS = (".vscode", ".cursor", ".gemini", ".claude", ".codex", ".idea", ".kiro", ".roo")
+_HOST_FOLDERS = (".vscode", ".cursor", ".gemini", ".claude", ".codex", ".idea", ".kiro", ".roo", ".zed")
 # Hosts that take comments in their JSON.
-_WITH_COMMENTS = (".vscode", ".gemini")
+_WITH_COMMENTS = (".vscode", ".gemini", ".zed", "zed", "Zed")
 
 
 class Origin(NamedTuple):
@@ -116,7 +116,7 @@ def find_servers(found: Mapping[str, Any], place: Place) -> Mapping[str, Any]:
     inner = by_key.get("mcp")
     if isinstance(inner, Mapping) and "mcpservers" not in by_key and "servers" not in by_key:
         return find_servers(inner, place)
-    for key in ("mcpservers", "servers"):
+    for key in ("mcpservers", "servers", "contextservers"):
         if key in by_key:
             servers = by_key[key]
             if not isinstance(servers, Mapping):

@@ -96,6 +96,39 @@ VS_CODE = """{
   }
 }
 """
+ZED = """{
+  "theme": "One Dark", // settings of the editor
+  "context_servers": {
+    "local": {
+      "source": "custom",
+      "enabled": true,
+      "command": "some-command",
+      "args": ["arg-1", "arg-2"],
+      "env": {"API_KEY": "a"},
+    },
+    "remote": {
+      "url": "https://example.com/mcp",
+      "headers": {"Authorization": "Bearer secret"},
+    },
+    "of old": {
+      "command": {"path": "node", "args": ["server.js"], "env": {"DEBUG": "1"}},
+      "settings": {},
+    },
+    "github": {"source": "extension", "enabled": true, "settings": {"token": "secret"}},
+  },
+}
+"""
+COPILOT = {
+    "mcpServers": {
+        "local": {"type": "local", "command": "npx", "args": ["-y", "server"], "tools": ["*"], "env": {}},
+        "remote": {
+            "type": "http",
+            "url": "https://api.example.com/mcp",
+            "headers": {"X-Key": "${API_KEY}"},
+            "tools": ["search"],
+        },
+    }
+}
 CODEX = """
 model = "a-model"
 

@@ -36,7 +36,17 @@ def test_those_that_there_are_are_found_and_can_be_read(
         )
     )
 
+    found.append(("Zed", files.write(home / "settings", files.ZED, "zed/settings.json")))
+    found.insert(2, ("Windsurf", files.write(home, {"mcpServers": {}}, ".codeium/mcp_config.json")))
+    found.insert(3, ("Copilot", files.write(home, files.COPILOT, ".copilot/mcp-config.json")))
+
     assert host_files(project) == found
-    assert [len(load_config(path).servers) for _, path in found] == [2, 2, 1]
+    assert [len(load_config(path).servers) for _, path in found] == [2, 2, 0, 2, 1, 3]
     # Each file once, even where a project and its user share it.
-    assert [host for host, _ in host_files(home)] == ["Gemini CLI", "Claude Desktop"]
+    assert [host for host, _ in host_files(home)] == [
+        "Gemini CLI",
+        "Windsurf",
+        "Copilot",
+        "Claude Desktop",
+        "Zed",
+    ]

@@ -122,6 +122,58 @@ def test_vs_codes_file_may_have_comments_wherever_it_lies_and_be_part_of_its_set
     assert list(load_config(files.write(tmp_path, settings, "settings.json")).servers) == ["here"]
 
 
+def test_zed_with_comments_in_the_settings_of_the_editor(tmp_path: Path) -> None:
+    config = load_config(files.write(tmp_path, files.ZED, ".zed/settings.json"))
+
+    assert config["local"].target() == Stdio("some-command", ["arg-1", "arg-2"], env={"API_KEY": "a"})
+    remote = config["remote"].target()
+    assert remote == ServerURL("https://example.com/mcp", headers={"Authorization": "Bearer secret"})
+    assert config["of old"].target() == Stdio("node", ["server.js"], env={"DEBUG": "1"})
+    # What an extension starts is no reason to leave the others alone.
+    assert list(config.servers) == ["local", "remote", "of old"]
+    (warning,) = config.warnings
+    assert "'github'" in warning
+    assert "an extension of the host starts it" in warning
+    assert "secret" not in warning
+
+
+def test_copilot(tmp_path: Path) -> None:
+    config = load_config(files.write(tmp_path, files.COPILOT, ".copilot/mcp-config.json"))
+
+    assert config["local"].target() == Stdio("npx", ["-y", "server"])
+    assert (config["local"].allow, config["remote"].allow) == (("*",), ("search",))
+    assert config["remote"].target() == ServerURL("https://api.example.com/mcp", headers={"X-Key": "the-key"})
+    assert config.warnings == ()
+
+
+def test_claude_code_with_scopes_in_one_string_and_metadata_that_are_looked_up(tmp_path: Path) -> None:
+    oauth = {"scopes": "read write", "authServerMetadataUrl": "https://auth.example.com/x", "callbackPort": 1}
+    entry = {"type": "http", "url": "https://api.example.com/mcp", "oauth": oauth, "headersHelper": "/bin/x"}
+    config = load_config(files.write(tmp_path, files.one(**entry), ".mcp.json"))
+
+    assert config["here"].target().auth.scopes == ("read", "write")
+    assert len(config.warnings) == 2
+
+
+def test_gemini_cli_with_authorization(tmp_path: Path) -> None:
+    oauth = {"enabled": True, "clientId": "c", "redirectUri": "http://localhost:7777/oauth/callback"}
+    entry = {"url": "https://api.example.com/sse", "type": "sse", "oauth": oauth}
+    config = load_config(files.write(tmp_path, files.one(**entry), ".gemini/settings.json"))
+    target = config["here"].target()
+
+    assert isinstance(target, LegacySSE)
+    assert isinstance(target.auth, OAuth)
+    assert config.warnings == ()
+
+
+def test_windsurf_with_a_file_in_a_header(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("from a file\n")
+    headers = {"Authorization": f"Bearer ${{file:{tmp_path / 'token'}}}"}
+    config = load_config(files.write(tmp_path, files.one(url="https://h/mcp", headers=headers)))
+
+    assert config["here"].target().headers == {"Authorization": "Bearer from a file"}
+
+
 @pytest.mark.skipif(not HAS_TOML, reason="no library for TOML here")
 def test_codex(tmp_path: Path) -> None:
     config = load_config(files.write(tmp_path, files.CODEX, "config.toml"))
