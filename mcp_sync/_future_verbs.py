@@ -30,9 +30,9 @@ class FutureVerbs(Calls):
         Its ``cancel(reason=None)`` ends the call even while it runs. Up to ``Limits.submit_threads`` calls
         run at a time, more of them wait. ``timeout=``, or that of the client, counts from now: a call that no
         thread is free for in time fails with `CallTimeout`, unsent. What a callback submits goes first, and
-        the callback may wait for it: while it is not done, one call more may run. So at most
-        ``submit_threads`` calls run besides those that may wait for others, and one for each callback outside
-        of them. Context variables are those of the caller. `close` fails those that have not ended with
+        the callback may wait for it: while it is not done, one call more may begin, which then goes on to its
+        end. So at most ``submit_threads`` calls run besides those that wait for others or have waited, and
+        one for each callback outside of them. Context variables are those of the caller. `close` fails those that have not ended with
         `ClientClosed`, and in a forked child those of the parent fail with `Forked`.
 
         Args:
