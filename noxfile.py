@@ -39,10 +39,13 @@ def _floors() -> list[str]:
 
 
 def _install(session: nox.Session, *options: str) -> None:
-    """Install the project, one session at a time: setuptools writes into the source tree."""
+    """Install the project, one session at a time: setuptools writes into the source tree.
+
+    Python compiles what the session imports, which is little of what there is.
+    """
     with open(Path(session.cache_dir) / "install.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        session.install("-e", ".[dev]", *options)
+        session.install("--no-compile", "-e", ".[dev]", *options)
 
 
 _prefer_pyenv()
