@@ -32,8 +32,8 @@ class FutureVerbs(Calls):
         thread is free for in time fails with `CallTimeout`, unsent. What a callback submits goes first, and
         the callback may wait for it: while it is not done, one call more may begin, which then goes on to its
         end. So at most ``submit_threads`` calls run besides those that wait for others or have waited, and
-        one for each callback outside of them. Context variables are those of the caller. `close` fails those that have not ended with
-        `ClientClosed`, and in a forked child those of the parent fail with `Forked`.
+        one for each callback outside of them. Context variables are those of the caller. `close` fails those
+        that have not ended with `ClientClosed`, and in a forked child those of the parent fail with `Forked`.
 
         Args:
             method: A method of this client: ``client.call_tool``. One that iterates (``client.tools``) gives

@@ -427,3 +427,65 @@ def test_a_signal_handler_may_close_the_workers_wherever_it_interrupts_a_sender(
             break
         line += 1
     assert line > 5
+
+
+# --- jobs that may wait for jobs ---------------------------------------------------------------------------
+
+
+def test_there_is_one_thread_more_for_each_job_that_may_wait_for_others():
+    workers, inner = make(threads=1), [Gate(), Gate()]
+
+    def outer():
+        for gate in inner:
+            assert workers.submit(gate, ahead=True)
+        assert inner[1].entered.wait(10)
+
+    assert workers.submit(outer)
+    assert inner[1].entered.wait(10)
+    # The other one of the two has to wait: it needs no thread of its own.
+    assert len(alive(workers)) == 2
+    assert not inner[0].entered.is_set()
+    for gate in inner:
+        gate.open.set()
+    wait_until(lambda: inner[0].entered.is_set() and workers.finished == 3)
+    assert not len(workers._loans)
+    workers.close(Deadline(10))
+
+
+def test_a_thread_beyond_the_bound_takes_no_job_when_nobody_waits_any_more():
+    workers, inner, last, goes_on = make(threads=1), Gate(), Gate(), Gate()
+
+    def outer():
+        workers.submit(inner, ahead=True)
+        assert inner.entered.wait(10)
+        inner.open.set()
+        goes_on()
+
+    workers.submit(outer)
+    assert goes_on.entered.wait(10)
+    wait_until(lambda: workers.finished == 1)
+    workers.submit(last)
+    wait_until(lambda: len(alive(workers)) == 1)
+    assert not last.entered.is_set()
+    goes_on.open.set()
+    last.open.set()
+    wait_until(lambda: workers.finished == 3)
+    workers.close(Deadline(10))
+
+
+def test_a_job_that_others_may_wait_for_is_refused_where_no_thread_can_be_started(monkeypatch):
+    workers, told = make(threads=1), []
+
+    def outer():
+        monkeypatch.setattr(module, "spawn", fail)
+        told.append(workers.submit(told.append, "never", ahead=True))
+
+    def fail(*args):
+        raise RuntimeError("can't start new thread")
+
+    workers.submit(outer)
+    wait_until(lambda: workers.finished == 1)
+    assert told == [False]
+    assert not len(workers._loans)
+    assert not workers._jobs
+    workers.close(Deadline(10))
