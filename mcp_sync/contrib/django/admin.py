@@ -5,9 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin, messages
+from django.core.exceptions import ImproperlyConfigured, PermissionDenied
+from django.db.models import Count
+from django.shortcuts import render
+from django.urls import path
 from django.utils.translation import ngettext
 
 from ...errors import MCPError
+from . import conf
 from .models import ClientRegistration, Grant, PendingFlow, PendingInput, TaskRecord
 from .servers import mcp
 
@@ -41,6 +46,24 @@ class GrantAdmin(ReadOnlyAdmin):
     search_fields = ("principal", "issuer")
     list_select_related = ("user",)
     actions = ("revoke", "test")
+    change_list_template = "admin/mcp_sync/grant/change_list.html"
+
+    def get_urls(self) -> list[Any]:
+        """Return those of the rows, and that of the status of the servers."""
+        status = self.admin_site.admin_view(self.status)
+        return [path("servers/", status, name="mcp_sync_status"), *super().get_urls()]
+
+    def status(self, request: Any) -> Any:
+        """Show how it stands with each server, without asking any."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        problem, rows = "", []
+        try:
+            rows = _status_rows()
+        except (MCPError, ImproperlyConfigured) as error:
+            problem = str(error)
+        context = {**self.admin_site.each_context(request), "title": "Status of the servers"}
+        return render(request, "mcp_sync/status.html", {**context, "rows": rows, "problem": problem})
 
     @admin.action(description="Revoke and delete", permissions=["delete"])
     def revoke(self, request: Any, queryset: Any) -> None:
@@ -66,6 +89,20 @@ class GrantAdmin(ReadOnlyAdmin):
                 self.message_user(request, f"{row}: {count} tools")
             except MCPError as error:
                 self.message_user(request, f"{row}: {error}", messages.ERROR)
+
+
+def _status_rows() -> list[dict[str, Any]]:
+    entries = mcp.entries()
+    rows = Grant.objects.using(conf.get("DATABASE")).values("alias").annotate(count=Count("id"))
+    grants = {row["alias"]: row["count"] for row in rows.order_by()}
+    found = []
+    for each in mcp.registry.status():
+        entry = entries.get(each.name)
+        logins = "each user" if entry is not None and entry.per_user else "one for all"
+        has_oauth = entry is not None and entry.auth is not None
+        counted = {"logins": logins if has_oauth else "none", "grants": grants.get(each.name, 0)}
+        found.append({**each._asdict(), **counted})
+    return found
 
 
 def _of(row: Grant) -> Any:

@@ -24,6 +24,7 @@ from ...errors import (
     InputRequired,
     InsufficientScope,
     MCPError,
+    UsageError,
 )
 from . import pending, servers, signals
 from ._connections import StoreLocked
@@ -129,10 +130,16 @@ def _close(made: dict[tuple[str, str], Any], response: Any) -> None:
             view.close(_CLOSE_SECONDS)
 
 
-def answer_to(request: Any, error: BaseException) -> Optional[HttpResponse]:
-    """Return what to answer where a user can do something about an error, ``None`` where nobody can."""
+def answer_to(request: Any, error: BaseException, as_json: bool = False) -> Optional[HttpResponse]:
+    """Return what to answer where a user can do something about an error, ``None`` where nobody can.
+
+    Args:
+        request: The request.
+        error: The error.
+        as_json: Whether it is for a program, whatever the request says.
+    """
     if isinstance(error, InputRequired):
-        return _ask(request, error)
+        return _ask(request, error, as_json)
     if not isinstance(error, (AuthorizationRequired, InsufficientScope)):
         return None
     needed = error if isinstance(error, ConnectionRequired) else error.__cause__
@@ -143,15 +150,15 @@ def answer_to(request: Any, error: BaseException) -> Optional[HttpResponse]:
     if needed.scopes and hasattr(request, "session"):
         request.session[SCOPES] = {**request.session.get(SCOPES, {}), needed.alias: list(needed.scopes)}
     url = f"{needed.url}?{urlencode({'next': _place(request)})}"
-    return send_to(request, url, 401, "authorization_required", needed.alias)
+    return send_to(request, url, 401, "authorization_required", needed.alias, as_json)
 
 
-def _ask(request: Any, waiting: InputRequired) -> Optional[HttpResponse]:
+def _ask(request: Any, waiting: InputRequired, as_json: bool) -> Optional[HttpResponse]:
     alias = _alias_of(waiting)
     if alias is None or not path_of("input", "00000000-0000-0000-0000-000000000000"):
         return None
     row = pending.keep(waiting, alias, getattr(request, "user", None), _place(request))
-    return send_to(request, path_of("input", row.pk), 409, "input_required", alias)
+    return send_to(request, path_of("input", row.pk), 409, "input_required", alias, as_json)
 
 
 def _alias_of(waiting: InputRequired) -> Optional[str]:
@@ -167,11 +174,13 @@ def _fits(waiting: InputRequired, alias: str) -> bool:
     return bool(waiting._envelope["server"].get("key") == server_key(target))
 
 
-def send_to(request: Any, url: str, status: int, code: str, alias: str) -> HttpResponse:
+def send_to(
+    request: Any, url: str, status: int, code: str, alias: str, as_json: bool = False
+) -> HttpResponse:
     """Send a user to a page of this application; a program gets its address."""
     if request.headers.get("HX-Request") == "true":
         return HttpResponse(status=status, headers={"HX-Redirect": url})
-    if wants_json(request):
+    if as_json or wants_json(request):
         body = {"error": code, "server": alias, "url": request.build_absolute_uri(url)}
         return JsonResponse(body, status=status)
     return HttpResponseRedirect(url)
@@ -202,4 +211,5 @@ def status_of(error: BaseException) -> int:
         return 504
     if getattr(error, "status", None) == 429:
         return 503
-    return 502 if isinstance(error, MCPError) else 500
+    is_ours = isinstance(error, UsageError) or not isinstance(error, MCPError)
+    return 500 if is_ours else 502

@@ -22,7 +22,6 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
 
 from ...auth._records import Key
-from ...config import ConfigError
 from ...errors import AccessDenied, AuthError, CallTimeout, MCPError, UsageError
 from . import conf
 from .middleware import NO_DATABASE, SCOPES
@@ -55,7 +54,7 @@ class ServerView(View):
         try:
             self.server = mcp[self.alias]
             is_open = self.server.oauth_for(request.user) is None
-        except (ConfigError, UsageError) as error:
+        except UsageError as error:
             return self.not_set_up(error)
         if is_open:
             raise Http404("Nobody has to connect to this server.")

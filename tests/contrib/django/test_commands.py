@@ -11,10 +11,11 @@ from django.core.management import CommandError, call_command
 from django.test import override_settings
 from django.utils import timezone
 
-from mcp_sync.contrib.django import signals
+from mcp_sync.contrib.django import mcp, signals
 from mcp_sync.contrib.django.models import Grant, PendingFlow, PendingInput
 from mcp_sync.contrib.django.stores import ModelTokenStore
 from mcp_sync.contrib.django.test import fake_server
+from mcp_sync.errors import MCPError
 from mcp_sync.testing import FakeServer
 
 from .conftest import browser_of, connect
@@ -134,6 +135,35 @@ def test_the_admin_shows_no_token_and_revokes(guarded, ada):
     )
     assert "1 grant was forgotten" in answer.content.decode()
     assert not Grant.objects.exists()
+
+
+def test_the_admin_shows_how_it_stands_with_the_servers_and_why_one_cannot_be_used(guarded, ada):
+    connect(browser_of(ada), guarded.auth, "ada at the server")
+    root = browser_of(get_user_model().objects.create_superuser("root", password="x"))
+    servers = {
+        **guarded.servers,
+        "gone": {"URL": "http://127.0.0.1:1/mcp?key=hunter2"},
+        "unset": {"URL": "${NO}"},
+    }
+    with override_settings(MCP_SYNC={"SERVERS": servers}):
+        page = root.get("/admin/mcp_sync/grant/servers/").content.decode()
+        assert page.count("<td>idle</td>") == 3
+        assert "<td>each user</td><td>1</td>" in " ".join(page.split())
+        for alias in ("gone", "unset"):
+            with pytest.raises(MCPError):
+                mcp[alias].call_tool("add")
+        page = root.get("/admin/mcp_sync/grant/servers/").content.decode()
+        assert page.count("<td>failed</td>") == 2
+        assert "127.0.0.1:1" in page
+        assert "NO is not set" in page
+        assert "hunter2" not in page
+        assert "Status of the servers" in root.get("/admin/mcp_sync/grant/").content.decode()
+    ada.is_staff = True
+    ada.save()
+    assert browser_of(ada).get("/admin/mcp_sync/grant/servers/").status_code == 403
+    with override_settings(MCP_SYNC={"SERVERS": {"odd": 1}}):
+        page = root.get("/admin/mcp_sync/grant/servers/")
+        assert (page.status_code, "odd" in page.content.decode()) == (200, True)
 
 
 def test_what_a_server_tells_becomes_signals(reports):

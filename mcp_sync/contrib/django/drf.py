@@ -1,0 +1,58 @@
+"""Errors of servers in the views of Django REST framework, as JSON.
+
+::
+
+    REST_FRAMEWORK = {"EXCEPTION_HANDLER": "mcp_sync.contrib.django.drf.exception_handler"}
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import DatabaseError
+from rest_framework.response import Response
+from rest_framework.views import exception_handler as usual_handler
+from rest_framework.views import set_rollback
+
+from ...errors import AuthorizationRequired, InputRequired, InsufficientScope, MCPError
+from ._connections import StoreLocked
+from .middleware import answer_to, logger, status_of
+
+_WAIT_FOR_PEOPLE = (AuthorizationRequired, InsufficientScope, InputRequired)
+_TEXTS = {
+    502: ("server_failed", "A server that this needs has failed."),
+    503: ("server_busy", "A server that this needs is busy. Please try again later."),
+    504: ("server_timeout", "A server that this needs did not answer in time."),
+}
+
+
+def exception_handler(error: Exception, context: dict[str, Any]) -> Any:
+    """Answer an error that has left a view: an ``EXCEPTION_HANDLER`` of Django REST framework.
+
+    A user who has to connect gets 401, a question of a server 409, each with the ``url`` of the page for that
+    and the ``server``; what a server does wrong is 502, 503 or 504 with an ``error`` and a ``detail``, which
+    say no more than that. All else is for the handler of the framework.
+
+    Args:
+        error: What was raised.
+        context: What the framework says about the view.
+
+    Returns:
+        The answer, ``None`` where nobody has one: then it is an error of the site.
+    """
+    if not isinstance(error, MCPError):
+        return usual_handler(error, context)
+    if isinstance(error, StoreLocked) or isinstance(error.__cause__, DatabaseError):
+        return None  # The middleware knows what to do, once the transaction of the view is over.
+    if isinstance(error, _WAIT_FOR_PEOPLE):
+        answer = answer_to(context["request"]._request, error, as_json=True)
+        if answer is not None:
+            set_rollback()
+        return answer
+    found = _TEXTS.get(status_of(error))
+    if found is None:
+        return None
+    logger.warning("A view has failed with its server: %s: %s", type(error).__name__, error)
+    set_rollback()
+    name, detail = found
+    return Response({"error": name, "detail": detail}, status=status_of(error))
