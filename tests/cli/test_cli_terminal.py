@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from collections.abc import Sequence
@@ -119,6 +120,36 @@ def test_ctrl_c_at_a_question_ends_at_once(mode: str) -> None:
         assert "Traceback" not in terminal.screen
 
 
+# Writes down that it was told to give a call up, and heeds no Ctrl-C of its own.
+PATIENT_SERVER = """
+import pathlib, signal, sys
+from mcp_sync.testing import FakeServer
+
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+def wait(context):
+    context.progress(1, 9, "well under way")
+    if context.cancelled.wait(30):
+        pathlib.Path(sys.argv[1]).write_text("told")
+    return "late"
+
+FakeServer(tools=[wait]).serve_stdio()
+"""
+
+
+@pytest.mark.parametrize("mode", ["2026-07-28", "2025-11-25"])
+def test_ctrl_c_tells_a_server_that_it_has_started(tmp_path: Path, mode: str) -> None:
+    mark = tmp_path / "mark"
+    server = [sys.executable, "-c", PATIENT_SERVER, str(mark)]
+    with command_line(["call", "wait", "--mode", mode], server) as terminal:
+        terminal.expect("well under way")
+        terminal.type("\x03")
+
+        assert terminal.finish() == 130
+    assert mark.read_text() == "told"
+    assert terminal.screen.endswith("mcp-sync: interrupted\r\n")
+
+
 @pytest.mark.parametrize("mode", ["2026-07-28", "2025-11-25"])
 def test_a_question_is_dropped_when_the_time_is_over(mode: str) -> None:
     with command_line(["call", "agree", "--timeout", "3", "--mode", mode], form_server()) as terminal:
@@ -206,3 +237,16 @@ def test_without_a_terminal_an_input_is_missed(tmp_path: Path) -> None:
 
     assert ran.code == 2
     assert ran.err.endswith("the input key has no value: it is asked for only where there is a terminal\n")
+
+
+def test_in_a_narrow_terminal_progress_stays_on_one_line() -> None:
+    server = [sys.executable, "-m", "mcp_sync.cli.demo_server"]
+    command = [sys.executable, "-m", "mcp_sync.cli", "call", "countdown", "steps=2", "--", *server]
+    with Terminal(command, child_environment(TERM="xterm", NO_COLOR="1"), (24, 20)) as terminal:
+        assert terminal.finish() == 0
+        assert terminal.screen.endswith("\x1b[1A\x1b[2Kliftoff\r\n")
+    # One line is drawn again and again, no wider than the terminal, and without colours.
+    drawn = re.sub(r"\x1b\[\??\d*[A-KhlA]", "", terminal.screen).split("\r\n")[0].split("\r")
+    assert len(drawn) > 1
+    assert max(map(len, drawn)) <= 20
+    assert "\x1b" not in "".join(drawn)
