@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ import mcp_sync
 from mcp_sync import Client, Timeouts, errors
 from mcp_sync._protocol.versions import TRAITS
 
-from .pages import README, page_named, prose, section
+from .pages import README, page_named, prose, section, text_of
 
 
 def test_the_settings_of_a_client_are_all_named() -> None:
@@ -69,3 +70,35 @@ def test_the_names_of_all_loggers_are_told() -> None:
 
     assert len(names) > 10
     assert {name for name in names if f"`{name}`" not in told} == set()
+
+
+def test_the_commands_and_options_of_the_page_are_those_of_the_command_line() -> None:
+    click = pytest.importorskip("click")
+    from mcp_sync.cli._app import app
+
+    page = page_named("command-line")
+    found: dict[str, set[str]] = {}
+
+    def walk(command: Any, name: str) -> None:
+        found[name] = {option for each in command.params for option in (*each.opts, *each.secondary_opts)}
+        if isinstance(command, click.Group):
+            context = click.Context(command)
+            for inner in command.list_commands(context):
+                walk(command.get_command(context, inner), f"{name} {inner}".strip())
+
+    walk(app, "")
+    assert len(found) > 20
+    table = re.findall(r"^\| (`.*) \|", section(page, "Commands"), re.MULTILINE)
+    named = {word for cell in table for word in re.findall(r"`([a-z]+)", cell)}
+    assert {name.partition(" ")[0] for name in found if name} <= named
+    options = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", text_of(page)))
+    assert options <= set().union(*found.values()) | {"--help"}
+
+
+def test_the_commands_of_the_page_about_flask_are_there() -> None:
+    pytest.importorskip("flask")
+    from mcp_sync.contrib.flask._cli import make_group
+
+    named = set(re.findall(r"flask (?:--app \w+ )?mcp ([a-z-]+)", text_of(page_named("flask"))))
+
+    assert named == set(make_group().commands)
