@@ -433,22 +433,25 @@ def test_a_signal_handler_may_close_the_workers_wherever_it_interrupts_a_sender(
 
 
 def test_there_is_one_thread_more_for_each_job_that_may_wait_for_others():
-    workers, inner = make(threads=1), [Gate(), Gate()]
+    workers, inner, waits = make(threads=1), [Gate(), Gate()], Gate()
 
     def outer():
         for gate in inner:
             assert workers.submit(gate, ahead=True)
-        assert inner[1].entered.wait(10)
+        waits()
 
     assert workers.submit(outer)
-    assert inner[1].entered.wait(10)
+    assert waits.entered.wait(10)
+    wait_until(lambda: any(gate.entered.is_set() for gate in inner))
     # The other one of the two has to wait: it needs no thread of its own.
     assert len(alive(workers)) == 2
-    assert not inner[0].entered.is_set()
+    assert sum(gate.entered.is_set() for gate in inner) == 1
     for gate in inner:
         gate.open.set()
-    wait_until(lambda: inner[0].entered.is_set() and workers.finished == 3)
-    assert not len(workers._loans)
+    wait_until(lambda: workers.finished == 2)
+    waits.open.set()
+    wait_until(lambda: workers.finished == 3)
+    wait_until(lambda: not len(workers._loans))
     workers.close(Deadline(10))
 
 
