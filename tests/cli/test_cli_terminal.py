@@ -242,11 +242,14 @@ def test_without_a_terminal_an_input_is_missed(tmp_path: Path) -> None:
 def test_in_a_narrow_terminal_progress_stays_on_one_line() -> None:
     server = [sys.executable, "-m", "mcp_sync.cli.demo_server"]
     command = [sys.executable, "-m", "mcp_sync.cli", "call", "countdown", "steps=2", "--", *server]
-    with Terminal(command, child_environment(TERM="xterm", NO_COLOR="1"), (24, 20)) as terminal:
+    environment = child_environment(TERM="xterm", NO_COLOR="1")
+    # Where it is set, it says more than the terminal itself.
+    environment.pop("COLUMNS", None)
+    with Terminal(command, environment, (24, 20)) as terminal:
         assert terminal.finish() == 0
         assert terminal.screen.endswith("\x1b[1A\x1b[2Kliftoff\r\n")
     # One line is drawn again and again, no wider than the terminal, and without colours.
     drawn = re.sub(r"\x1b\[\??\d*[A-KhlA]", "", terminal.screen).split("\r\n")[0].split("\r")
-    assert len(drawn) > 1
+    assert "countdo" in drawn[-1]
     assert max(map(len, drawn)) <= 20
     assert "\x1b" not in "".join(drawn)
