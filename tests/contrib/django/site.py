@@ -105,6 +105,22 @@ def visit(request: Any) -> HttpResponse:
     return HttpResponse(mcp["guarded"].for_user(request.user).call_tool("whoami").text)
 
 
+def build(request: Any) -> HttpResponse:
+    """Start a task, and say which it is."""
+    from mcp_sync.contrib.django import tasks
+
+    return HttpResponse(str(tasks.start("builder", request.user, "build").pk))
+
+
+def built(request: Any, pk: int) -> HttpResponse:
+    """Say how a task of the user is getting on, or what came of it."""
+    from mcp_sync.contrib.django import tasks
+
+    row = tasks.refresh(tasks.of_user(request.user).get(pk=pk), request.user)
+    result = row.read_result()
+    return HttpResponse(row.status if result is None else result.text)
+
+
 def connected_only(request: Any) -> JsonResponse:
     """A page for those who are connected."""
     from mcp_sync.contrib.django import mcp_login_required
@@ -130,6 +146,8 @@ def __getattr__(name: str) -> Any:
         path("greet/", greet),
         path("atomic/", mcp_login_required("guarded")(atomic)),
         path("visit/", visit),
+        path("build/", build),
+        path("build/<int:pk>/", built),
         path("connected/", connected_only),
         path("admin/", _admin()),
     ]

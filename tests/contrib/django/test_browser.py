@@ -162,6 +162,8 @@ def test_two_users_walk_through_the_example_with_browsers(site, tabs):
     bob.click("See what it can do")
     ada.wait_for("You are ada there", "tools")
     bob.wait_for("You are bob there", "tools")
+    assert "bob" not in ada.text()
+    assert "ada" not in bob.text()
     ada.go(site)
     ada.wait_for("Make a report")
     ada.click("Make a report")

@@ -13,7 +13,7 @@ import pytest
 from django.db import connection
 
 from mcp_sync.contrib.django.models import Grant, PendingInput
-from mcp_sync.testing import FakeServer, HTTPReply
+from mcp_sync.testing import FakeServer, FakeTool, HTTPReply
 
 from .server import GUNICORN, PATIENCE, UVICORN, Visitor, serving
 
@@ -43,8 +43,14 @@ def servers(guarded):
             held.go_on.wait(PATIENCE)
         return f"Hello, {name}!"
 
-    with FakeServer(tools=[greet]).serve_http() as endpoint:
-        settings = {**guarded.servers, "desk": {"URL": endpoint.url}}
+    def build(context):
+        held.count += 1
+        held.go_on.wait(PATIENCE)
+        return "built"
+
+    slow = FakeTool(build, task="required")
+    with FakeServer(tools=[greet]).serve_http() as one, FakeServer(tools=[slow]).serve_http() as other:
+        settings = {**guarded.servers, "desk": {"URL": one.url}, "builder": {"URL": other.url}}
         yield SimpleNamespace(settings=settings, auth=guarded.auth, fake=guarded.fake, held=held)
         held.go_on.set()
 
@@ -137,6 +143,21 @@ def test_a_question_is_answered_at_another_worker_than_the_one_that_died(servers
         _killed(site)
         assert visitor.post(place, action="accept", **{"q0-field0": "Ada"}).status_code == 302
         assert "Hello, Ada!" in visitor.get(place).text
+    assert servers.held.count == 1
+
+
+def test_a_task_is_followed_by_another_worker_than_the_one_that_died(servers, visit, ada):
+    with serving(GUNICORN, servers.settings, "-w", "2", "-k", "gthread", "--threads", "2") as site:
+        visitor = visit(site, ada)
+        place = f"/build/{visitor.get('/build/').text}/"
+        assert visitor.get(place).text == "working"
+        _killed(site)
+        assert visitor.get(place).text == "working"
+        servers.held.go_on.set()
+        until = time.monotonic() + PATIENCE
+        while (said := visitor.get(place).text) == "working" and time.monotonic() < until:
+            time.sleep(0.05)
+        assert said == "built"
     assert servers.held.count == 1
 
 
