@@ -252,14 +252,14 @@ def _decode_leniently(data: Union[bytes, bytearray, str]) -> Any:
     repaired = _ESCAPE.sub(_without_lone_surrogate, text) if _SURROGATE_ESCAPE.search(text) else text
     try:
         value = from_json(repaired, cache_strings="keys")
+        came = data if isinstance(data, str) else data.decode("utf-8", "surrogateescape")
+        restore(value, came.removeprefix("\ufeff"))
     except ValueError as error:
         reached = (limit for sign, limit in _FIXED_LIMITS.items() if sign in str(error))
         what = next(reached, f"not JSON: {error}")
         raise InvalidMessage(
             f"what arrived is {what}", excerpt=text[:EXCERPT_LENGTH], request_id=_answered_id(text)
         ) from None
-    came = data if isinstance(data, str) else data.decode("utf-8", "surrogateescape")
-    restore(value, came.removeprefix("\ufeff"))
     return value
 
 

@@ -4,6 +4,7 @@ import enum
 import json
 import math
 import random
+import sys
 from datetime import datetime
 from typing import Any, Optional
 
@@ -258,6 +259,18 @@ def test_what_is_sent_back_as_it_came_is_not_mended(name: str, mark: bytes) -> N
     # What is whole stays what it was, in a message that is not.
     whole = b'{"id":1,"result":{"%s":"\xc3\xa9\\ud83d\\ude00","text":"%s"}}' % (name.encode(), mark)
     assert decode(whole)["result"][name] == "é\U0001f600"
+
+
+@pytest.mark.skipif(not hasattr(sys, "set_int_max_str_digits"), reason="there is no limit that could be set")
+def test_what_cannot_be_known_exactly_is_no_message() -> None:
+    limit = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(640)
+    try:
+        with pytest.raises(InvalidMessage) as caught:
+            decode(b'{"id":7,"result":{"requestState":"s","x":"\\ud800","n":%s}}' % (b"9" * 1000))
+    finally:
+        sys.set_int_max_str_digits(limit)
+    assert caught.value.request_id == 7
 
 
 def test_keys_under_which_a_server_asks_are_not_mended() -> None:
