@@ -23,7 +23,7 @@ def restore(message: Any, text: str) -> None:
         text: The same as it came, with surrogates in place of bytes that are no UTF-8.
 
     Raises:
-        ValueError: It cannot be read without being mended: it has an integer of more digits than Python takes.
+        ValueError: It cannot be read as it came: it has an integer of more digits than Python takes.
     """
     result = message.get("result") if isinstance(message, dict) else None
     if isinstance(result, dict) and any(name in result for name in (*_MEMBERS, _TASK, _KEYED)):
