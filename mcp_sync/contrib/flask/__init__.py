@@ -18,8 +18,9 @@
         return mcp["github"].call_tool("list_issues").structured_content
 
 How it is made: ``_extension``: `MCP`; ``_settings``, ``_state``: what an application has; ``_server``: what
-``mcp[alias]`` is; ``_stores``, ``_sqlalchemy_store``: where grants are kept; ``_pending``: questions that
-wait; ``_views``, ``_forms``, ``_csrf``, ``_errors``: what a browser meets; ``_cli``, ``signals``.
+``mcp[alias]`` is; ``_clients``: those of its users; ``_stores``, ``_sqlalchemy_store``: where grants are
+kept; ``_pending``: questions that wait; ``_views``, ``_pages``, ``_forms``, ``_csrf``, ``_errors``: what a
+browser meets; ``_cli``, ``signals``.
 """
 
 from __future__ import annotations

@@ -97,8 +97,11 @@ class SQLAlchemyTokenStore:
 
     def get_many(self, keys: Sequence[Key]) -> dict[Key, Stored]:
         """Return what is kept under some keys, by one query."""
-        names = {key_digest(key): key for key in keys}
-        with self.engine.connect() as connection:
+        names, engine = {key_digest(key): key for key in keys}, self.engine
+        with engine.connect() as connection:
+            if engine.dialect.name in _ADVISORY:
+                # No transaction, which would have to be ended: a way to the database and back.
+                connection.execution_options(isolation_level="AUTOCOMMIT")
             rows = connection.execute(self._look, {"names": list(names)}).all()
         return {names[name]: Stored(dict(value), version) for name, value, version in rows}
 
