@@ -63,23 +63,19 @@ def ok(ran: Ran) -> Ran:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("use", "maker"), [(maker, maker) for maker in MAKERS], indirect=["use"])
 def test_the_main_commands_work_with_each_server(maker: str, use: Use) -> None:
-    lines = [
-        ("tools", "--json"),
-        ("info", "--json"),
-        ("doctor", "--json"),
-        ("ping",),
-        ("resources",),
-        ("prompts",),
-    ]
+    lines = [("tools", "--json"), ("doctor", "--json"), ("resources",), ("prompts",)]
+    if maker in TOOLS:
+        lines += [("info", "--json"), ("ping",)]
     with ThreadPoolExecutor(2) as pool:
-        tools, info, doctor, ping, *_ = [ok(ran) for ran in pool.map(lambda line: use(*line), lines)]
+        tools, doctor, *others = [ok(ran) for ran in pool.map(lambda line: use(*line), lines)]
 
     names = [tool["name"] for tool in tools.json["tools"]]
     assert names
-    assert info.json["protocolVersion"]
     assert {each["state"] for each in doctor.json["steps"]} <= {"ok", "note"}
-    assert ping.out.startswith("answered in ")
     if maker in TOOLS:
+        info, ping = others[-2:]
+        assert info.json["protocolVersion"]
+        assert ping.out.startswith("answered in ")
         assert TOOLS[maker] in names
         assert "12" in ok(use("call", TOOLS[maker], "a=5", "b=7")).out
         wrong = use("call", TOOLS[maker], "a=x", "b=7")
