@@ -1,8 +1,9 @@
-"""Completion in bash and zsh, where what click has for them falls short.
+"""Completion in bash, zsh and fish, where what click has for them falls short.
 
 bash takes words apart at colons and equals signs, at those of a URL, too, and leaves it to the script to
 quote what it puts into a line: names come from servers, and must not become commands. zsh puts a space behind
-what is complete, which an argument is not that ends with an equals sign.
+what is complete, which an argument is not that ends with an equals sign. With click before 8.2, what is typed
+in fish is not read as fish would, with its quotes.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 
 from click.shell_completion import (
     CompletionItem,
+    FishComplete,
     ShellComplete,
     ZshComplete,
     add_completion_class,
@@ -97,3 +99,16 @@ class Zsh(ZshComplete):
     """Leaves no space behind an equals sign."""
 
     source_template = _ZSH
+
+
+@add_completion_class
+class Fish(FishComplete):
+    """Reads the word that is completed as the shell would."""
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """Return the words before the one that is completed, and that one."""
+        words = split_arg_string(os.environ["COMP_WORDS"])[1:]
+        (incomplete,) = split_arg_string(os.environ["COMP_CWORD"])[:1] or [""]
+        if incomplete and words and words[-1] == incomplete:
+            words.pop()
+        return words, incomplete

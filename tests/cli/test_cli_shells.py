@@ -10,9 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.shell_completion import ShellComplete
 from command_line import child_environment
 from terminal import Terminal
 
+from mcp_sync.cli import _completing
+from mcp_sync.cli._app import app
 from mcp_sync.cli.demo_server import build
 
 SHELLS = {
@@ -35,12 +38,16 @@ echo END
 
 
 @pytest.fixture
-def url() -> Iterator[str]:
+def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A server whose names are known already: on a busy machine a shell may give up to ask."""
     server = build()
     server.add_tool(lambda text: text, "odd name/of ünï 🎉")
     server.add_tool(lambda text: text, EVIL)
     server.add_tool(lambda text: text, "it's*")
     with server.serve_http() as endpoint:
+        monkeypatch.setattr(_completing, "_SECONDS", 60.0)
+        shell = ShellComplete(app, {}, "mcp-sync", "_MCP_SYNC_COMPLETE")
+        assert shell.get_completions(["call", endpoint.url], "cou")
         yield endpoint.url
 
 
