@@ -399,7 +399,7 @@ def test_children_that_are_forked_in_the_middle_of_work_can_work(kind, tmp_path)
         thread.start()
     def use():
         increment(store, KEY._replace(principal="child"), 2)
-        with store.lock(KEY, Deadline(5)):
+        with store.lock(KEY, Deadline(20)):
             return store.get(KEY._replace(principal="child")).value["number"]
     try:
         print(*[child(use) for _ in range(8)])

@@ -208,16 +208,15 @@ use(client)
 begun = threading.Barrier(3)
 def work(write):
     write()
-    begun.wait(10)
+    begun.wait(40)
     while True:
         write()
 
 for write in (lambda: client.notify("notifications/x"), lambda: client.call_tool("echo", {"text": "x"})):
     threading.Thread(target=work, args=(write,), daemon=True).start()
-begun.wait(10)
+begun.wait(40)
 """,
         stubborn(),
-        timeout=15,
     )
     assert (done.returncode, done.stderr) == (0, "")
 
