@@ -28,7 +28,7 @@ from .subscribed import Subscribed
 
 if TYPE_CHECKING:
     from ..session import ClientSession
-    from ..transports._http.endpoint import Shared
+    from ..transports._http.senders import Shared
 
 
 class Common:
@@ -57,7 +57,7 @@ class Common:
             return shared
         with hold_off():
             from ..transports._http.adapter.adapter import BoundedAdapter
-            from ..transports._http.endpoint import Shared
+            from ..transports._http.senders import Shared
         connection = self._engine._connection
         channel = connection.channel if connection is not None and connection.error is None else None
         # A trace stands in front of a channel, and has all that it has.

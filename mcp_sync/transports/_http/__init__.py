@@ -1,10 +1,11 @@
 """Streamable HTTP.
 
-A call goes through two modules, there and back:
+A call goes through three modules, there and back:
 
 - ``channel``: what the engine sees. It posts a request, and reads the response until the call is settled;
-- ``endpoint``: the POST, GET and DELETE of the protocol, with all that is the same each time: URL, headers,
-  session, revision, authorization, cookies, redirects.
+- ``endpoint``: the POST, GET and DELETE of the protocol, with the headers of session and revision;
+- ``senders``: what every request needs beside them: URL, headers of the user, authorization, cookies,
+  redirects; through our adapter, or through a session of the user.
 
 Beside them:
 

@@ -14,10 +14,11 @@ from ..._concurrency.threads import join_all
 from ...errors import ConnectionLost, SessionExpired
 from .._base import Frame, Inbound, Settings, Wire
 from .adapter.adapter import BoundedAdapter
-from .endpoint import Cookies, Endpoint, Shared
+from .endpoint import Endpoint
 from .errors import raise_translated, root_of
 from .exchange import Exchange
 from .responses import ResponseReader
+from .senders import Cookies, Shared
 from .streams import GetStream, Resumption, unanswered
 from .target import StreamableHTTP
 

@@ -17,7 +17,7 @@ from .._base import Channel, Settings
 if TYPE_CHECKING:
     import requests
 
-    from .endpoint import Shared
+    from .senders import Shared
 
 
 @dataclass(frozen=True, repr=False)

@@ -17,12 +17,13 @@ from ..._protocol.urls import public_url
 from ...errors import ConnectFailed, ConnectionLost, InvalidMessage, SessionExpired
 from .._base import Frame, Inbound, Settings, Wire
 from .._duplex import Intake
-from .._http.endpoint import EVENTS, POST_HEADERS, VERSION_HEADER, Cookies, Sender, sender_for
+from .._http.endpoint import EVENTS, POST_HEADERS, VERSION_HEADER
 from .._http.errors import raise_translated
 from .._http.exchange import Exchange
 from .._http.redirects import REDIRECTS
 from .._http.reply import Reply, media_type
 from .._http.responses import ResponseReader
+from .._http.senders import Cookies, Sender, sender_for
 from .._http.streams import is_event_stream
 from .stream import ServerStream
 from .target import LegacySSE

@@ -15,11 +15,11 @@ from typing import Any
 
 from ..._protocol.urls import public_url
 from ...errors import CallTimeout, ConnectFailed, ConnectionLost, HTTPStatusError, TransportError
-from .._http.endpoint import DirectSender
 from .._http.errors import translated
 from .._http.exchange import Exchange
 from .._http.reply import DirectReply
 from .._http.responses import ResponseReader
+from .._http.senders import DirectSender
 from .target import WebSocket
 
 SUBPROTOCOL = "mcp"
