@@ -15,7 +15,7 @@ from stdio_support import SLACK, poll, running
 
 from mcp_sync._concurrency.deadline import Deadline
 from mcp_sync.errors import ConnectionLost, UsageError
-from mcp_sync.transports._stdio import channel
+from mcp_sync.transports._stdio import reader
 
 READER = "mcp_sync-test-reader"
 HERE = threading.main_thread().name
@@ -158,12 +158,13 @@ def test_an_interrupt_while_a_message_is_handled_loses_nothing():
 
 
 def test_a_turn_that_was_lost_to_an_interrupt_is_taken_back(monkeypatch):
-    monkeypatch.setattr(channel, "_TURN_LOST", 0.05)
+    monkeypatch.setattr(reader, "_TURN_LOST", 0.05)
     with running(ON_DEMAND) as server:
         warm_up(server)
         turn = server.channel._server.reader._turn
         assert poll(lambda: server.call("quick") is not None and turn.acquire(False))
         assert server.call("quick", {"n": 1}) == {"n": 1}
+
 
 def strike(server, handler):
     """Have a signal handler strike once while the main thread reads its own answer."""
@@ -230,7 +231,7 @@ while True:
 # What is raised inside a finaliser is reported as ignored, and what the finaliser had to do is left undone.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_interrupts_at_any_moment_leave_the_channel_in_order(monkeypatch):
-    monkeypatch.setattr(channel, "_TURN_LOST", 0.05)
+    monkeypatch.setattr(reader, "_TURN_LOST", 0.05)
     armed = False
 
     def interrupt(number, frame):
