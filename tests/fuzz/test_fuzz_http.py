@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mcp_sync.transports._http.adapter.response import Head
 from mcp_sync.transports._http.errors import FOREIGN
-from mcp_sync.transports._http.reply import CHUNK, Inflater
+from mcp_sync.transports._http.inflating import CHUNK, Inflater
 
 from .shapes import Pieces, cut, damaged, tokens
 

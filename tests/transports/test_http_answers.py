@@ -37,7 +37,7 @@ from mcp_sync.errors import (
     RemoteError,
 )
 from mcp_sync.options import Limits
-from mcp_sync.transports._http.reply import Inflater
+from mcp_sync.transports._http.inflating import Inflater
 
 TEXT = "\u2705 \u5165\u53e3 \U0001f600 \x85"
 EVENTS = {"Content-Type": "text/event-stream"}

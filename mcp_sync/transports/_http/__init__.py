@@ -11,7 +11,8 @@ Beside them:
 
 - ``target``: what the user says about the server;
 - ``responses``: what a response means: its messages are passed on, its refusal is raised;
-- ``reply``: a response whose body is read as it comes (``user_session``: through a session of the user);
+- ``reply``: a response whose body is read as it comes (``user_session``: through a session of the user), and
+  decompressed (``inflating``);
 - ``redirects``: which of them are followed;
 - ``streams``: GET streams, the standalone one and those taken up again;
 - ``exchange``: the deadline of a request, and how another thread ends it;

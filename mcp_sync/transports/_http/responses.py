@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
-from typing import Any, NoReturn, Optional, Union
+from typing import Any, NamedTuple, NoReturn, Optional, Union
 
 from ..._concurrency.pending import PendingCall
 from ..._protocol import codec
@@ -16,7 +16,7 @@ from .._base import Inbound
 from .._event_stream import JUNK_LENGTH, EventStream
 from .errors import EXCERPT_LENGTH, FOREIGN, status_error
 from .exchange import Exchange
-from .reply import Ended, Reply, media_type
+from .reply import Reply, media_type
 
 logger = logging.getLogger("mcp_sync.transports.http")
 
@@ -24,6 +24,28 @@ _SESSION_NOT_FOUND = -32001
 # How long, and how much, of the body of a failure is read.
 _EXCERPT_SECONDS = 2.0
 _LARGEST_ERROR = 1_048_576
+
+
+class Ended(NamedTuple):
+    """How an event stream ended that brought no answer.
+
+    Attributes:
+        last_id: The last event id, ``""`` if there was none.
+        retry: The milliseconds before it may be taken up again, if the server named them.
+        messages: How many messages it brought.
+        fault: What broke it, ``None`` for an orderly end.
+        junk: The start of what it brought and is no message.
+        stray: The id of the last answer that it brought, as it is shown.
+        is_final: Whether it is of no use to ask for the rest.
+    """
+
+    last_id: str
+    retry: Optional[int]
+    messages: int
+    fault: Optional[Exception]
+    junk: bytes = b""
+    stray: str = ""
+    is_final: bool = False
 
 
 class ResponseReader:

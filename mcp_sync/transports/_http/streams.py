@@ -18,8 +18,8 @@ from .._base import Inbound
 from .endpoint import Endpoint
 from .errors import FOREIGN, root_of, timed_out, translated
 from .exchange import Exchange
-from .reply import Ended, Reply, media_type
-from .responses import ResponseReader
+from .reply import Reply, media_type
+from .responses import Ended, ResponseReader
 
 logger = logging.getLogger("mcp_sync.transports.http")
 

@@ -11,7 +11,8 @@ import requests
 
 from ..._concurrency.deadline import Deadline
 from .exchange import Exchange
-from .reply import CHUNK, Inflater, is_authorized, joined, secrets_in
+from .inflating import CHUNK, Inflater
+from .reply import is_authorized, joined, secrets_in
 
 # How long the end of a body is waited for whose answer has come, so that its connection can be kept.
 _DRAIN_SECONDS = 0.05
