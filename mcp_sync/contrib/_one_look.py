@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
-from ..auth import Key, OAuth
+from ..auth import Key
+from ..auth._hook import TokenAuth
 from ..auth._records import Grant, ServerRecord
 from ..auth._vault import Kept, Vault
 from ..errors import MCPError
@@ -52,14 +53,14 @@ class OneLookVault(Vault):
         return None if grant is None else Kept(grant, stored[grant_key].version)
 
 
-def look_once(oauth: OAuth) -> None:
+def look_once(oauth: TokenAuth) -> None:
     """Have the authorization of an application, just made, look at its store in that way."""
     oauth.vault = OneLookVault(
         oauth.vault.store._store, oauth.identity, oauth._registered_for, oauth.principal
     )
 
 
-def look_again(oauth: OAuth) -> None:
+def look_again(oauth: TokenAuth) -> None:
     """Have the next request see what the store holds by then: another process may have changed it."""
     for access in list(oauth._accesses.values()):
         current = access.in_use.current

@@ -12,7 +12,7 @@ Put ``"mcp_sync.contrib.django"`` into ``INSTALLED_APPS``, name servers in ``MCP
 At import and at start nothing is read and nothing opens. How it is made:
 
 - ``conf``: the settings; ``servers``: ``mcp`` itself; ``checks``: what may be wrong with the settings;
-- ``models``, ``crypto``: what is kept, encrypted; ``stores``: grants in models, with ``_vault``,
+- ``models``, ``crypto``: what is kept, encrypted; ``stores``: grants in models, with
   ``_connections`` and ``_row_lock``; ``cache``: answers in Django's cache;
 - ``pending``, ``tasks``: questions that wait, and long tasks;
 - ``views``, ``input_views``, ``forms``, ``urls``, ``middleware``, ``decorators``: what a browser meets;

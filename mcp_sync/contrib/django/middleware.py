@@ -36,9 +36,6 @@ NO_DATABASE = "The database cannot be reached just now. Please try again later."
 SCOPES = "mcp_sync_scopes"  # in the session: what a server asked for beyond what was granted
 
 
-_CLOSE_SECONDS = 1.0  # what the end of the sessions of a request may take
-
-
 class McpSyncMiddleware:
     """Answers `AuthorizationRequired` and `InputRequired`, and keeps one view of a server for a request.
 
@@ -64,14 +61,11 @@ class McpSyncMiddleware:
         """Answer a request."""
         if self._is_async:
             return self._later(request)
-        made: dict[tuple[str, str], Any] = {}
-        token = servers.views.set(made)
+        token = servers.views.set({})
         try:
-            response = self.get_response(request)
+            return self.get_response(request)
         finally:
             servers.views.reset(token)
-        _close(made, response)
-        return response
 
     async def _later(self, request: Any) -> Any:
         # Each context of an async view has its own views: they go away with it.
@@ -118,16 +112,6 @@ def _unavailable(request: Any, error: AuthError) -> Optional[HttpResponse]:
     if wants_json(request):
         return JsonResponse({"error": "temporarily_unavailable"}, status=503)
     return render(request, "mcp_sync/problem.html", {"problem": NO_DATABASE}, status=503)
-
-
-def _close(made: dict[tuple[str, str], Any], response: Any) -> None:
-    if getattr(response, "streaming", False):
-        return  # They are in use until its end.
-    for view in made.values():
-        connection = view._engine._connection
-        # The server keeps something for a session of an older revision.
-        if connection is not None and getattr(connection.channel, "session_id", None) is not None:
-            view.close(_CLOSE_SECONDS)
 
 
 def answer_to(request: Any, error: BaseException, as_json: bool = False) -> Optional[HttpResponse]:

@@ -23,7 +23,9 @@ from ...client import Client
 from ...errors import AuthorizationRequired
 from ...principals import PrincipalView
 from ...registry import Registry
+from .._clients import KeptView, UserClients
 from .._entries import Entry
+from .._one_look import look_once
 from . import _connections, conf, signals
 
 SERVICE = "service"  # the principal of what all users share
@@ -59,11 +61,7 @@ class WebOAuth(OAuth):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        # Models load when Django is set up.
-        from ._vault import OneQueryVault
-
-        kept = self.vault.store._store
-        self.vault = OneQueryVault(kept, self.identity, self._registered_for, self.principal)
+        look_once(self)
 
     def _log_in(self, login: Login) -> Any:
         """See `TokenAuth._log_in`."""
@@ -125,7 +123,7 @@ class Server:
     def for_user(self, user: Any) -> PrincipalView:
         """Return a client with the credentials of a user, who shares nothing with others.
 
-        Within a request, and with the middleware, it is the same one each time, and closed at its end.
+        It is kept for the next requests of the user, who has one session at a server of an older revision.
 
         Args:
             user: A user of Django, ``request.user``.
@@ -183,7 +181,9 @@ class Server:
         if auth is None:
             return True
         # What the view finds that is used next, so that the store is read once.
-        current = auth._access_of(self.url).at_hand(Errand())
+        errand = Errand()
+        with errand.here():
+            current = auth._access_of(self.url)._looked_after()
         return current is not None and (current.is_valid or current.grant.refresh_token is not None)
 
     def _auth_of(self, user: Any) -> Optional[WebOAuth]:
@@ -200,6 +200,11 @@ class Server:
         oauth = self._oauth()
         key = SERVICE if self._is_shared else principal_of(user)
         return None if oauth is None else oauth.for_principal(key)
+
+    def forget_client(self, user: Any) -> None:
+        """Have a user begin anew here: they have connected, perhaps as somebody else, or have left."""
+        who = () if self._is_shared else (principal_of(user),)
+        self._servers.users.forget(self.alias, *who)
 
     @property
     def url(self) -> str:
@@ -224,15 +229,11 @@ class Server:
         kept = views.get()
         view = None if kept is None else kept.get((self.alias, key))
         if view is None or view.closed or view._client is not self.client:
-            view = self._make(key, user)
+            view = self._servers.users.get((self.alias, key), self.client, lambda: self._credentials(key))
             if kept is not None:
                 kept[self.alias, key] = view
-        return view
-
-    def _make(self, key: str, user: Any) -> PrincipalView:
-        view = self.client.for_principal(key, **self._credentials(key))
         if signals.tool_called.receivers:
-            view.__class__ = _told(type(view))
+            view.__class__ = _Told
             view.__dict__.update(_alias=self.alias, _user=user)
         return view
 
@@ -251,17 +252,9 @@ class Server:
         return {"auth": shared, "headers": target.headers}
 
 
-_kinds: dict[type[Any], type[Any]] = {}
+class _Told(KeptView):
+    """One that tells receivers of its calls of tools."""
 
-
-def _told(kind: type[Any]) -> type[Any]:
-    """Return the class of views that tell receivers of their calls of tools."""
-    if kind not in _kinds:
-        _kinds[kind] = type(kind.__name__, (_Told, kind), {"__doc__": kind.__doc__})
-    return _kinds[kind]
-
-
-class _Told(Client):
     _alias: str
     _user: Any
 
@@ -287,6 +280,7 @@ class Servers:
         self._entries: Optional[dict[str, Entry]] = None
         self._registry: Optional[Registry] = None
         self._oauths: dict[str, WebOAuth] = {}
+        self.users = UserClients()
         self._overridden: tuple[frozenset[str], ...] = ()
         self._renew()
         fork.watch(self)
@@ -385,7 +379,7 @@ class Servers:
         """Close all clients, and read the settings anew at the next look-up."""
         with self._lock:
             old, self._registry = self._registry, None
-        self._entries, self._oauths = None, {}
+        self._entries, self._oauths, self.users = None, {}, UserClients()
         if old is not None:
             old.close()
 

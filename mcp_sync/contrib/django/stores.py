@@ -32,7 +32,6 @@ _MODELS: dict[str, Any] = {
     "client": models.ClientRegistration,
     "pending": models.PendingFlow,
 }
-_MOST_GUESSES = 10_000
 _threads = ThreadLocks()
 
 
@@ -52,35 +51,19 @@ class ModelTokenStore:
 
     def __init__(self, alias: str) -> None:
         self.alias = alias
-        # Single operations only, so it needs no lock.
-        self._guesses: dict[Key, Key] = {}
 
     def __repr__(self) -> str:
         return f"ModelTokenStore({self.alias!r})"
 
     def get(self, key: Key) -> Optional[Stored]:
         """See `mcp_sync.auth.Store`."""
-        name = digest(self.alias, key)
-        found: Optional[Stored] = _stored(self._run(lambda: _read([(key, name)])).get(name), name)
-        return found
+        return self.get_many([key]).get(key)
 
-    def get_both(self, key: Key) -> tuple[Optional[Stored], Optional[Key], Optional[Stored]]:
-        """Return a record, and what is kept under the key that followed from it the last time.
-
-        Returns:
-            The record, that other key, and what is kept there, each ``None`` if there is none.
-        """
-        guessed = self._guesses.get(key)
-        asked = [(each, digest(self.alias, each)) for each in (key, guessed) if each is not None]
-        rows = self._run(lambda: _read(asked))
-        record, *other = (_stored(rows.get(name), name) for _, name in asked)
-        return record, guessed, other[0] if other else None
-
-    def guess(self, key: Key, following: Key) -> None:
-        """Note for `get_both` what follows from a record."""
-        if len(self._guesses) >= _MOST_GUESSES:
-            self._guesses.clear()
-        self._guesses[key] = following
+    def get_many(self, keys: Sequence[Key]) -> dict[Key, Stored]:
+        """Return what is kept under some keys, by one query."""
+        names = {digest(self.alias, key): key for key in keys}
+        rows = self._run(lambda: _read(names))
+        return {names[name]: _stored(row, name) for name, row in rows.items()}
 
     def _run(self, operation: Callable[[], T]) -> T:
         return _connections.run(operation, self.alias)
@@ -184,24 +167,22 @@ def _rows(key: Key) -> Any:
     return _model(key)._base_manager.using(conf.get("DATABASE"))
 
 
-def _read(asked: Sequence[tuple[Key, str]]) -> dict[str, tuple[str, str]]:
+def _read(keys: Mapping[str, Key]) -> dict[str, tuple[str, str]]:
     """Return data and version of rows by their names. Each request does this: so it is written out."""
     connection = connections[conf.get("DATABASE")]
     quoted = connection.ops.quote_name
     columns = ", ".join(map(quoted, ("key", "data", "version")))
     parts = (
         f"SELECT {columns} FROM {quoted(_model(key)._meta.db_table)} WHERE {quoted('key')} = %s"
-        for key, _ in asked
+        for key in keys.values()
     )
     with connection.cursor() as cursor:
-        cursor.execute(" UNION ALL ".join(parts), [name for _, name in asked])
+        cursor.execute(" UNION ALL ".join(parts), list(keys))
         return {name: (data, version) for name, data, version in cursor.fetchall()}
 
 
 @sensitive_variables()
-def _stored(row: Optional[tuple[str, str]], name: str) -> Optional[Stored]:
-    if row is None:
-        return None
+def _stored(row: tuple[str, str], name: str) -> Stored:
     value = crypto.sealer().unseal(row[0], name)
     # What no key can read counts as a record without anything in it, which may be replaced.
     return Stored(value if isinstance(value, dict) else {}, row[1])

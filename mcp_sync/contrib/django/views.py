@@ -168,6 +168,7 @@ class CallbackView(ServerView):
             return self.problem("Access was not granted, so nothing has changed.", 403, again=True)
         except (AuthError, CallTimeout) as error:
             return self.refused(error)
+        self.server.forget_client(request.user)
         self.forget_scopes(request, alias)
         place = request.session.get(NEXT, {}).get(alias)
         return HttpResponseRedirect(self.checked_next(place))
@@ -227,6 +228,7 @@ class DisconnectView(ServerView):
             oauth.logout(self.server.url)
         except AuthError as error:
             return self.failed(error)
+        self.server.forget_client(request.user)
         return HttpResponseRedirect(self.checked_next(request.POST.get("next")))
 
 

@@ -15,10 +15,10 @@ from ...auth import OAuth
 from ...config import ConfigError
 from ...errors import UsageError
 from ...registry import Registry
+from .._clients import UserClients
 from .._entries import Entry, read_entries
 from .._one_look import look_once
 from .._sealing import Sealer
-from ._clients import UserClients
 from ._settings import Settings
 from ._stores import choose_store
 
@@ -48,6 +48,7 @@ class AppState:
     Attributes:
         settings: Its settings.
         faked: How often each alias stands for a fake at present.
+        users: The clients of its users.
     """
 
     def __init__(self, config: Any, mcp: MCP) -> None:
@@ -56,7 +57,7 @@ class AppState:
         self.faked: Counter[str] = Counter()
         self._made: dict[str, Any] = {}
         self._oauths: dict[tuple[str, str], OAuth] = {}
-        self._users = UserClients()
+        self.users = UserClients()
 
     @property
     def registry(self) -> Registry:
@@ -143,10 +144,10 @@ class AppState:
         """
         client = self.registry[alias]
         if not self.asks_users(alias):
-            return self._users.get((alias, principal), client, principal, lambda: None)
+            return self.users.get((alias, principal), client, dict)
         uri = self.external("callback", alias=alias)
         key = (alias, principal, uri)
-        return self._users.get(key, client, principal, lambda: self._oauth(alias, principal, uri))
+        return self.users.get(key, client, lambda: {"auth": self._oauth(alias, principal, uri)})
 
     def oauth(self, alias: str, principal: str) -> OAuth:
         """Return the authorization of a user for a server.

@@ -79,6 +79,7 @@ def callback(alias: str) -> Any:
         text = "This login is over: it was finished before, has taken too long, or was not begun here."
         link = url_for("mcp_sync.connect", alias=alias)
         return page(400, "Nothing to finish", text, error="login_over", alias=alias, connect=link)
+    state.users.forget(alias, principal)
     signals.send(signals.grant_created, server=alias, principal=principal)
     return redirect(take_next(token), 303)
 
@@ -89,6 +90,7 @@ def disconnect(alias: str) -> Any:
     _csrf.check()
     principal = state.principal()
     state.oauth(alias, principal).logout(state.server_url(alias))
+    state.users.forget(alias, principal)
     signals.send(signals.grant_revoked, server=alias, principal=principal)
     return redirect(_next(), 303)
 

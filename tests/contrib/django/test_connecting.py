@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from django.test import Client, override_settings
 
-from mcp_sync.contrib.django import crypto, signals
+from mcp_sync.contrib.django import crypto, mcp, signals
 from mcp_sync.contrib.django.models import Grant, PendingFlow
+from mcp_sync.testing import FakeAuthorizationServer, FakeServer
 
 from .conftest import browser_of, connect
 
@@ -230,3 +231,25 @@ def test_a_tool_call_is_told(guarded, ada):
     finally:
         signals.tool_called.disconnect(hear)
     assert told == [("guarded", "whoami", ada.pk, True)]
+
+
+def test_a_user_has_one_session_at_an_older_server_until_they_connect_anew(ada, bob):
+    with FakeAuthorizationServer(user="someone") as auth:
+        tools = {"whoami": lambda context: auth.user_of(context.headers) or "nobody"}
+        fake = FakeServer(tools=tools, principal=auth.user_of, versions="2025-11-25")
+        with fake.serve_http(intercept=auth.guard()) as endpoint:
+            servers = {"guarded": {"URL": endpoint.url, "AUTH": {"KIND": "oauth"}}}
+            with override_settings(MCP_SYNC={"SERVERS": servers}):
+                for user in (ada, bob):
+                    browser = browser_of(user)
+                    connect(browser, auth, user.username)
+                    seen = [browser.get("/whoami/").content.decode() for _ in range(3)]
+                    assert seen == [user.username] * 3
+                assert (fake.count("initialize"), fake.count("tools/call")) == (2, 6)
+
+                connect(browser, auth, "somebody else")
+                assert browser.get("/whoami/").content == b"somebody else"
+                assert fake.count("initialize") == 3
+                browser.post("/mcp/disconnect/guarded/")
+                assert browser.get("/whoami/").status_code == 302
+                mcp.reset()
