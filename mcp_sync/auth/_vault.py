@@ -31,6 +31,9 @@ _WAITING, _USED = "waiting", "used"
 # Authorizations of one principal that may wait at once; and those that are known to have been used.
 _PENDING_MOST = {_WAITING: 100, _USED: 1000}
 _ATTEMPTS = 20  # how often a write that somebody else keeps overtaking is tried
+# What was said to be left out, by hashes of key and version: each request may come by it.
+_left_out: set[int] = set()
+_MOST_LEFT_OUT = 10_000
 
 
 class Kept(NamedTuple):
@@ -297,8 +300,7 @@ class Vault:
         try:
             return read_record(kind, stored.value)
         except TypeError as error:
-            whose = key.issuer or key.resource if key.kind != "pending" else "a login"
-            logger.warning("The %s record kept for %s is left out: %s", key.kind, whose, error)
+            _tell_once(key, stored.version, error)
             return None
 
     def _replace(self, key: Key, value: Optional[Mapping[str, Any]]) -> None:
@@ -345,6 +347,18 @@ def application_name(identity: ClientIdentity, redirect_uri: Optional[str] = Non
 
 def _digest(*parts: Any) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _tell_once(key: Key, version: str, error: TypeError) -> None:
+    """Warn that a record is left out, once for each version of it in this process."""
+    mark = hash((key, version))
+    if mark in _left_out:
+        return
+    if len(_left_out) >= _MOST_LEFT_OUT:
+        _left_out.clear()
+    _left_out.add(mark)
+    whose = key.issuer or key.resource if key.kind != "pending" else "a login"
+    logger.warning("The %s record kept for %s is left out: %s", key.kind, whose, error)
 
 
 def _times(value: Any) -> dict[str, float]:

@@ -376,6 +376,16 @@ def test_a_broken_record_counts_as_absent_and_may_be_replaced(vault, store, capl
     assert vault.grant(SERVER).grant == GRANT
 
 
+def test_that_a_record_is_left_out_is_said_once_until_it_changes(vault, store, caplog):
+    vault.keep_found(SERVER, FOUND)
+    key = vault.grant_key(SERVER)
+    with caplog.at_level(logging.WARNING, "mcp_sync.auth"):
+        for is_there in (False, True):
+            store.put(key, {}, store.get(key).version if is_there else None)
+            assert [vault.grant(SERVER) for _ in range(3)] == [None] * 3
+    assert caplog.text.count("is left out") == 2
+
+
 def test_broken_records_of_the_other_kinds_count_as_absent_too(vault, store, caplog):
     vault.keep_found(SERVER, FOUND)
     server = next(key for key in store._values if key.kind == "server")
