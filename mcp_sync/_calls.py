@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from ._arguments import as_dict, check_callback, check_instance, page_params
 from ._concurrency.cancel import CancelToken
 from ._concurrency.deadline import Deadline
-from ._engine.connection import NO_OPTIONS, CallOptions
+from ._engine.call_options import NO_OPTIONS, CallOptions
 from ._engine.engine import Engine
 from ._protocol.headers import checked_headers
 from ._protocol.methods import MethodSpec

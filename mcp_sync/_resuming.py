@@ -30,8 +30,8 @@ _NAMED: dict[str, dict[str, type]] = {
 }
 
 
-class Resumption:
-    """An envelope that a client may resume.
+class PausedCall:
+    """A call that a client may resume, as its envelope has it.
 
     Args:
         envelope: The exception, or the envelope.

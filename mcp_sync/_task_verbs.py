@@ -10,7 +10,7 @@ from ._calls import Headers, Meta, call_options, pausing
 from ._concurrency.cancel import CancelToken
 from ._concurrency.deadline import Deadline
 from ._concurrency.fork import hold_off
-from ._engine.connection import CallOptions
+from ._engine.call_options import CallOptions
 from ._tool_verbs import ToolVerbs
 from .errors import UsageError
 from .options import UNSET, TimeoutArgument, check_seconds, check_validation

@@ -13,7 +13,8 @@ from ._calls import Calls, Headers, Meta, call_options, pausing, resumable
 from ._concurrency.cancel import CancelToken
 from ._concurrency.deadline import Deadline
 from ._concurrency.fork import hold_off
-from ._engine.connection import CallOptions, Connection
+from ._engine.call_options import CallOptions
+from ._engine.connection import Connection
 from ._engine.tools import ToolIndex
 from ._protocol import methods
 from .errors import HeaderMismatch, OutputInvalid, ToolFailed

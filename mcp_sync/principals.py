@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 from ._concurrency import fork
 from ._concurrency.deadline import Deadline
-from ._engine.connection import NO_OPTIONS
+from ._engine.call_options import NO_OPTIONS
 from ._engine.tools import ToolIndex
 from ._engine.views import Common, view_engine
 from ._protocol import methods

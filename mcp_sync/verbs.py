@@ -18,7 +18,7 @@ from ._arguments import (
 from ._calls import Headers, Meta, call_options, pausing
 from ._concurrency.cancel import CancelToken
 from ._concurrency.fork import hold_off
-from ._engine.connection import NO_OPTIONS
+from ._engine.call_options import NO_OPTIONS
 from ._extension_verbs import ExtensionVerbs
 from ._future_verbs import FutureVerbs
 from ._protocol import methods
@@ -234,18 +234,18 @@ class Verbs(WatchVerbs, TaskVerbs, FutureVerbs, ExtensionVerbs):
             InputRequired: The server asks again.
         """
         with hold_off():
-            from ._resuming import Resumption
-        resumption = Resumption(envelope, key, max_age, self._engine.plan)
-        params = resumption.params(answers)
-        meta = {**resumption.meta, **as_dict("meta", meta)}
+            from ._resuming import PausedCall
+        paused = PausedCall(envelope, key, max_age, self._engine.plan)
+        params = paused.params(answers)
+        meta = {**paused.meta, **as_dict("meta", meta)}
         options = call_options(meta, cancel, headers, progress_callback, reset_on_progress)
         options, deadline = pausing(options, on_input), self._deadline(timeout)
-        resumption.check_revision(self._engine.connection(deadline, cancel).era.version)
-        if resumption.task is not None:
-            return self._resume_task(resumption.task, params, options, deadline, raise_on_error, validation)
-        if resumption.spec is methods.CALL_TOOL:
+        paused.check_revision(self._engine.connection(deadline, cancel).era.version)
+        if paused.task is not None:
+            return self._resume_task(paused.task, params, options, deadline, raise_on_error, validation)
+        if paused.spec is methods.CALL_TOOL:
             return self._finish_tool(params, options, deadline, raise_on_error, validation)
-        return self._engine.call(resumption.spec, params, resumption.model, options, deadline)
+        return self._engine.call(paused.spec, params, paused.model, options, deadline)
 
     # --- everything else ------------------------------------------------------------------------------
 

@@ -30,12 +30,10 @@ from ..errors import (
 )
 from ..options import Timeouts
 from ..transports._base import Channel
-from .call_options import NO_OPTIONS as NO_OPTIONS
-from .call_options import NOTHING
-from .call_options import CallOptions as CallOptions
+from .call_options import NOTHING, CallOptions
 from .oddities import Oddities
 from .progress import ProgressSink
-from .resumption import resumable
+from .resumption import with_resumption
 from .router import Router, error_response
 from .watchers import Watchers
 
@@ -128,7 +126,7 @@ class Connection:
             body = codec.encode_to(message, era.meta_ending)
         frame = Frame(body, spec.method, headers)
         if options.resumption_token or options.on_resumption_token is not None:
-            frame = resumable(frame, call, era, options, self.channel)
+            frame = with_resumption(frame, call, era, options, self.channel)
         try:
             self.dispatch(frame, call, options.cancel)
             self._await(call, progress)
@@ -199,7 +197,7 @@ class Connection:
         if not call.wait():
             call.fail(self.timeout_error(call))
 
-    def pause(
+    def wait(
         self,
         spec: MethodSpec,
         seconds: Optional[float],

@@ -39,7 +39,8 @@ from ..errors import (
     UrlElicitationRequired,
 )
 from ..types._lenient import first_problem
-from .connection import CallOptions, Connection
+from .call_options import CallOptions
+from .connection import Connection
 from .interim import InterimCall
 from .lifecycle import Lifecycle
 
@@ -243,7 +244,7 @@ class Engine(Lifecycle):
                     logger.info("%s is sent again: %s", spec.method, error)
                     self.counters.retry()
                 if again.wait:
-                    connection.pause(spec, again.wait, options.cancel, deadline)
+                    connection.wait(spec, again.wait, options.cancel, deadline)
                 if again.anew:
                     connection = self.connection(deadline, options.cancel)
         finally:

@@ -24,7 +24,8 @@ from .._protocol.negotiation import AUTO, Negotiation, negotiate, take_up
 from ..errors import ClientClosed, ConnectFailed, Forked, MCPError, UsageError, another, unsent
 from ..transports._base import Channel, Target
 from .answers import Answers
-from .connection import NO_OPTIONS, Connection
+from .call_options import NO_OPTIONS
+from .connection import Connection
 from .opening import KnownServers, Opener, Opening
 from .plan import Plan
 from .router import Router

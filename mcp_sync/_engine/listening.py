@@ -13,7 +13,8 @@ from .._protocol.methods import LISTEN, SUBSCRIBE, UNSUBSCRIBE
 from .._protocol.recovery import ends_resumption
 from .._protocol.subscription import ACKNOWLEDGED, Interest
 from ..errors import CallTimeout, HTTPStatusError, InvalidResult, MCPError, RemoteError, another
-from .connection import NO_OPTIONS, CallOptions, Connection
+from .call_options import NO_OPTIONS, CallOptions
+from .connection import Connection
 
 if TYPE_CHECKING:
     from .engine import Engine

@@ -29,7 +29,8 @@ from .._protocol.recovery import after_failure
 from .._protocol.versions import TRAITS
 from ..errors import CallTimeout, ConnectFailed, ConnectionLost, HTTPStatusError, MCPError, unsent
 from ..options import Retry, Timeouts
-from .connection import NO_OPTIONS, Connection
+from .call_options import NO_OPTIONS
+from .connection import Connection
 
 # How many times `Timeouts.probe` a server may take that has the probe for itself: see there.
 _PATIENCE_WITH_EXCHANGES = 5
@@ -167,7 +168,7 @@ class Opener:
                     )
                     if again is None:
                         raise
-                self.connection.pause(methods.INITIALIZE, again.wait, None, self._deadline)
+                self.connection.wait(methods.INITIALIZE, again.wait, None, self._deadline)
         finally:
             failures.clear()
 

@@ -15,7 +15,9 @@ from .call_options import CallOptions
 logger = logging.getLogger("mcp_sync.session")
 
 
-def resumable(frame: Frame, call: PendingCall, era: Era, options: CallOptions, channel: Channel) -> Frame:
+def with_resumption(
+    frame: Frame, call: PendingCall, era: Era, options: CallOptions, channel: Channel
+) -> Frame:
     """Have a call tell its caller where it could be taken up, or take up an earlier one itself.
 
     Returns:

@@ -57,7 +57,7 @@ def visit_first(
             request = {"method": _ELICIT, "params": {**page.to_wire(), "mode": "url"}}
             if engine.answers.answer(request, elicitation_id).get("action") != "accept":
                 raise refusal
-        connection.pause(spec, None, options.cancel, deadline, visits.wake)
+        connection.wait(spec, None, options.cancel, deadline, visits.wake)
     finally:
         engine.router.unwatch(visits.notified)
         deadline.release()

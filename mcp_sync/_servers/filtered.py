@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional
 from .. import types
 from .._concurrency.deadline import Deadline
 from .._concurrency.fork import hold_off
-from .._engine.connection import CallOptions
+from .._engine.call_options import CallOptions
 from ..client import Client
 from ..errors import UsageError
 

@@ -13,7 +13,7 @@ from .._arguments import as_uri, check_callback, check_instance
 from .._calls import call_options
 from .._concurrency.cancel import CancelToken
 from .._concurrency.deadline import Deadline
-from .._engine.connection import CallOptions
+from .._engine.call_options import CallOptions
 from .._protocol import methods
 from ..errors import DigestMismatch, InvalidResult, NotSupported, SkillRejected, UsageError
 from ..options import UNSET, TimeoutArgument

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from .. import types
 from .._concurrency.deadline import Deadline
-from .._engine.connection import CallOptions
+from .._engine.call_options import CallOptions
 from .._engine.interim import InterimCall
 from .._protocol import methods
 from ..errors import (

@@ -12,7 +12,7 @@ from .._arguments import check_instance
 from .._concurrency.cancel import CancelToken
 from .._concurrency.deadline import Deadline
 from .._concurrency.threads import join_all, spawn
-from .._engine.connection import CallOptions
+from .._engine.call_options import CallOptions
 from .._protocol.methods import LISTEN
 from ..errors import CallCancelled, ClientClosed, MCPError
 from ._handle import TaskHandle

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Optional, Union, cast
 
 from .._calls import call_options
 from .._concurrency.deadline import Deadline
-from .._engine.connection import CallOptions
+from .._engine.call_options import CallOptions
 from ..errors import InvalidResult, UsageError
 from ._calling import as_tool_result, begin
 from ._extension import Tasks

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
 
 from .._calls import deadline_of
-from .._engine.connection import CallOptions, Connection
+from .._engine.call_options import CallOptions
+from .._engine.connection import Connection
 from ..errors import MCPError
 from ..options import UNSET, TimeoutArgument, check_seconds
 from ._lockfile import Definition, definition_of, fingerprint, read_lock, write_lock
