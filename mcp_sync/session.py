@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import weakref
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar
 
 from . import types
@@ -200,12 +199,7 @@ class ClientSession(Verbs):
     def __enter__(self: S) -> S:
         return self
 
-    def __exit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

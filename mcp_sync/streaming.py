@@ -6,7 +6,6 @@ import threading
 import weakref
 from collections import deque
 from concurrent import futures
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
 from ._concurrency.bell import Bell
@@ -128,12 +127,7 @@ class ToolStream:
     def __enter__(self) -> ToolStream:
         return self
 
-    def __exit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.close()
 
     def __iter__(self) -> ToolStream:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import AbstractContextManager
-from types import TracebackType
-from typing import Any, Callable, Optional
+from typing import Any, Callable
 
 from .._terminal import TerminalPrompt
 from ..handlers import CallbackContext
@@ -31,12 +30,7 @@ class Asker(TerminalPrompt):
     def __enter__(self) -> Asker:
         return self
 
-    def __exit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self._stopped.set()
 
     def room(self) -> AbstractContextManager[Any]:

@@ -38,7 +38,7 @@ class LiveBar:
     def __enter__(self) -> LiveBar:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         with self._lock:
             self._paused = True
             self._stop()

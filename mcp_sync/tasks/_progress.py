@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from types import TracebackType
-from typing import Any, Optional
+from typing import Any
 
 from .._engine.call_options import CallOptions
 from .._engine.interim import InterimCall
@@ -43,12 +42,7 @@ class TaskProgress:
             self._router.watch(self._notice)
         return self
 
-    def __exit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self._router.unwatch(self._notice)
 
     def _notice(self, message: dict[str, Any]) -> None:

@@ -6,7 +6,6 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from types import TracebackType
 from typing import Any, Callable, Optional
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -62,12 +61,7 @@ class FakeAuthorizationServer:
     def __enter__(self) -> FakeAuthorizationServer:
         return self
 
-    def __exit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.close()
 
     def close(self) -> None:
