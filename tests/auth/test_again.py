@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,18 +18,6 @@ from mcp_sync.testing._http import HTTPReply
 from .oauth_server import OAuthServer, agree, json_reply, protected, visit
 
 REDIRECT = "https://app.example.com/cb"
-
-
-@pytest.fixture
-def server() -> Iterator[OAuthServer]:
-    with OAuthServer() as server:
-        yield server
-
-
-@pytest.fixture
-def endpoint(server: OAuthServer) -> Iterator[Any]:
-    with protected(server) as endpoint:
-        yield endpoint
 
 
 def add(url: str, auth: Any) -> str:

@@ -8,7 +8,6 @@ import json
 import ssl
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -35,18 +34,6 @@ from mcp_sync.testing._http import HTTPReply, HTTPRequest
 
 from .oauth_server import OAuthServer, json_reply, protected, visit
 from .plain_server import PlainServer, Reply, Request
-
-
-@pytest.fixture
-def server() -> Iterator[OAuthServer]:
-    with OAuthServer() as server:
-        yield server
-
-
-@pytest.fixture
-def endpoint(server: OAuthServer) -> Iterator[Any]:
-    with protected(server) as endpoint:
-        yield endpoint
 
 
 def oauth(**options: Any) -> OAuth:

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -34,22 +33,10 @@ from mcp_sync.auth._errand import Errand
 from mcp_sync.errors import AuthError, AuthorizationRequired, TokenRequestFailed, UsageError
 from mcp_sync.testing._http import HTTPReply, HTTPRequest
 
-from .oauth_server import OAuthServer, agree, json_reply, protected, visit
+from .oauth_server import agree, json_reply, visit
 from .plain_server import PlainServer, Reply, Request
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def server() -> Iterator[OAuthServer]:
-    with OAuthServer() as server:
-        yield server
-
-
-@pytest.fixture
-def endpoint(server: OAuthServer) -> Iterator[Any]:
-    with protected(server) as endpoint:
-        yield endpoint
 
 
 def oauth(**options: Any) -> OAuth:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any, Callable
 
 import pytest
@@ -17,22 +16,10 @@ from mcp_sync.auth._errand import Errand
 from mcp_sync.auth._turn import Turn
 from mcp_sync.errors import AccessDenied, AuthError, AuthorizationRequired, CallTimeout, InsufficientScope
 
-from .oauth_server import OAuthServer, json_reply, protected, visit
+from .oauth_server import OAuthServer, json_reply, visit
 
 THREADS = 16
 TOOL = json.dumps({"params": {"name": "add"}}).encode()
-
-
-@pytest.fixture
-def server() -> Iterator[OAuthServer]:
-    with OAuthServer() as server:
-        yield server
-
-
-@pytest.fixture
-def endpoint(server: OAuthServer) -> Iterator[Any]:
-    with protected(server) as endpoint:
-        yield endpoint
 
 
 class Window:

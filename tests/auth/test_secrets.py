@@ -30,7 +30,7 @@ from mcp_sync.auth._dpop import new_key
 from mcp_sync.errors import AuthError, MCPError
 from mcp_sync.testing._http import HTTPReply
 
-from .oauth_server import OAuthServer, agree, json_reply, protected, visit
+from .oauth_server import OAuthServer, agree, json_reply, visit
 from .plain_server import PlainServer, Reply, Request
 
 SECRET = "canary-client-secret"
@@ -62,18 +62,6 @@ def logs() -> Iterator[list[str]]:
     finally:
         root.removeHandler(catch)
         root.setLevel(before)
-
-
-@pytest.fixture
-def server() -> Iterator[OAuthServer]:
-    with OAuthServer() as server:
-        yield server
-
-
-@pytest.fixture
-def endpoint(server: OAuthServer) -> Iterator[Any]:
-    with protected(server) as endpoint:
-        yield endpoint
 
 
 def call(url: str, auth: Any) -> Any:

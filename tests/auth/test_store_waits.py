@@ -20,7 +20,7 @@ from mcp_sync.auth._locks import FolderLocks, ThreadLocks
 from mcp_sync.auth._records import Key
 from mcp_sync.errors import AuthError, CallCancelled, CallTimeout, ClientClosed, ConnectionLost
 
-from .oauth_server import OAuthServer, protected, visit
+from .oauth_server import visit
 
 KEY = Key("grant", "https://as.example")
 ADD = {"a": 1, "b": 2}
@@ -157,18 +157,6 @@ def test_an_errand_counts_in_its_thread_and_in_its_block() -> None:
 
 
 # --- with a client -------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def server() -> Iterator[OAuthServer]:
-    with OAuthServer() as server:
-        yield server
-
-
-@pytest.fixture
-def endpoint(server: OAuthServer) -> Iterator[Any]:
-    with protected(server) as endpoint:
-        yield endpoint
 
 
 def oauth(store: Any) -> OAuth:

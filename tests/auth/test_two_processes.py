@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Optional
 
@@ -16,7 +15,7 @@ from mcp_sync import Client
 from mcp_sync.auth import MemoryStore, OAuth
 from mcp_sync.errors import AuthorizationRequired, InsufficientScope
 
-from .oauth_server import OAuthServer, agree, protected
+from .oauth_server import agree
 
 PAGE = Path(__file__).parents[2] / "examples" / "authorization.md"
 REDIRECT = "https://app.example.com/oauth/callback"
@@ -28,18 +27,6 @@ for line in sys.stdin:
     view, *args = json.loads(line)
     print(json.dumps({"page": page, "callback": callback}[view](*args)), flush=True)
 """
-
-
-@pytest.fixture
-def server() -> Iterator[OAuthServer]:
-    with OAuthServer() as server:
-        yield server
-
-
-@pytest.fixture
-def endpoint(server: OAuthServer) -> Iterator[Any]:
-    with protected(server) as endpoint:
-        yield endpoint
 
 
 class Process:

@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -26,22 +25,10 @@ from mcp_sync.errors import (
     UsageError,
 )
 
-from .oauth_server import OAuthServer, agree, json_reply, protected
+from .oauth_server import agree, json_reply
 from .plain_server import Reply
 
 REDIRECT = "https://app.example/oauth/callback"
-
-
-@pytest.fixture
-def server() -> Iterator[OAuthServer]:
-    with OAuthServer() as server:
-        yield server
-
-
-@pytest.fixture
-def endpoint(server: OAuthServer) -> Iterator[Any]:
-    with protected(server) as endpoint:
-        yield endpoint
 
 
 def web(store: Any = None, **options: Any) -> OAuth:
