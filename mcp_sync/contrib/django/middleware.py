@@ -141,7 +141,8 @@ def _ask(request: Any, waiting: InputRequired, as_json: bool) -> Optional[HttpRe
     alias = _alias_of(waiting)
     if alias is None or not path_of("input", "00000000-0000-0000-0000-000000000000"):
         return None
-    row = pending.keep(waiting, alias, getattr(request, "user", None), _place(request))
+    user = getattr(request, "user", None)
+    row = pending.keep(waiting, alias, user, _place(request), request.get_full_path())
     return send_to(request, path_of("input", row.pk), 409, "input_required", alias, as_json)
 
 

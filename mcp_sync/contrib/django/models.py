@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any
+from typing import Any, Optional
 
 from django.conf import settings
 from django.db import models
 from django.utils import timezone
 
 from . import crypto
+
+
+def plain(text: Any, most: Optional[int] = None) -> str:
+    """Return a text of a server as a column can hold it: PostgreSQL keeps no NUL, and columns have an end."""
+    return str(text or "").replace("\0", "\N{REPLACEMENT CHARACTER}")[:most]
 
 
 class Record(models.Model):
@@ -77,6 +82,8 @@ class PendingInput(models.Model):
     Attributes:
         envelope: The paused call, encrypted.
         result: What came of it in the end, encrypted; empty until then.
+        return_to: Where the user goes on afterwards.
+        asked_at: The page that made the call.
         version: Counts the changes: whoever goes on with the call names the one that was seen.
     """
 
@@ -99,6 +106,7 @@ class PendingInput(models.Model):
     result = models.TextField(blank=True)
     message = models.TextField(blank=True)
     return_to = models.TextField(blank=True)
+    asked_at = models.TextField(blank=True)
     status = models.CharField(max_length=10, choices=Status.choices, default=Status.WAITING)
     version = models.PositiveIntegerField(default=0)
     created = models.DateTimeField(default=timezone.now)
@@ -118,6 +126,7 @@ class TaskRecord(models.Model):
     """A task that goes on at a server.
 
     Attributes:
+        task_id: Its name there, or a digest of a name that no column can hold.
         handle: What takes it up again, encrypted.
         result: What came of it, encrypted; empty until then.
     """
@@ -139,16 +148,21 @@ class TaskRecord(models.Model):
     expires = models.DateTimeField(null=True, blank=True, db_index=True)
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["alias", "task_id"], name="mcp_sync_task")]
+        constraints = [
+            models.UniqueConstraint(fields=["alias", "principal", "task_id"], name="mcp_sync_task"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.tool or 'task'} at {self.alias}, {self.status}"
+
+    @property
+    def about(self) -> str:
+        """What its encrypted columns are bound to."""
+        return f"task {self.alias} {self.principal} {self.task_id}"
 
     def read_result(self) -> Any:
         """Return the result as a `CallToolResult`, ``None`` if there is none yet."""
         from ... import types
 
-        value = (
-            crypto.sealer().unseal(self.result, f"task {self.alias} {self.task_id}") if self.result else None
-        )
+        value = crypto.sealer().unseal(self.result, self.about) if self.result else None
         return None if value is None else types.CallToolResult.model_validate(value)

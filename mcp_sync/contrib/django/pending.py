@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Optional
+from urllib.parse import parse_qsl
 from uuid import UUID
 
 from django.core.exceptions import ValidationError
@@ -16,7 +17,7 @@ from django.views.decorators.debug import sensitive_variables
 from ... import types
 from ...errors import AnswerInvalid, AuthError, EnvelopeRejected, InputRequired, MCPError, UsageError
 from . import conf, crypto, signals
-from .models import PendingInput
+from .models import PendingInput, plain
 from .servers import mcp, principal_of
 
 logger = logging.getLogger("mcp_sync.django")
@@ -26,7 +27,9 @@ PARAMETER = "mcp_input"  # of the URL that a user is sent back to
 _GIVEN_UP = 30.0
 
 
-def keep(waiting: InputRequired, alias: str, user: Any, return_to: str = "") -> PendingInput:
+def keep(
+    waiting: InputRequired, alias: str, user: Any, return_to: str = "", asked_at: str = ""
+) -> PendingInput:
     """Keep a call that waits for input.
 
     Args:
@@ -34,6 +37,7 @@ def keep(waiting: InputRequired, alias: str, user: Any, return_to: str = "") -> 
         alias: The server.
         user: Whose call it is; nobody else can go on with it.
         return_to: A path of this site, where the user goes on afterwards.
+        asked_at: The page that made the call, which `answered` gives the result to; default: ``return_to``.
     """
     row = PendingInput(
         alias=alias,
@@ -41,6 +45,7 @@ def keep(waiting: InputRequired, alias: str, user: Any, return_to: str = "") -> 
         principal=principal_of(user),
         method=_method(waiting),
         return_to=return_to,
+        asked_at=asked_at or return_to,
         expires=timezone.now() + timedelta(seconds=conf.get("INPUT_LIFE")),
     )
     row.envelope = _sealed(waiting, row)
@@ -55,7 +60,7 @@ def _sealed(waiting: InputRequired, row: PendingInput) -> str:
 
 
 def _method(waiting: InputRequired) -> str:
-    return str(waiting.params.get("name") or waiting.params.get("uri") or "call")[:100]
+    return plain(waiting.params.get("name") or waiting.params.get("uri") or "call", 100)
 
 
 @sensitive_variables()
@@ -130,10 +135,14 @@ def _claim(row: PendingInput) -> bool:
 
 
 def _end(row: PendingInput, status: str, message: str) -> None:
-    row.status, row.message = status, message
-    row.updated = timezone.now()
-    row.version += 1
-    row.save(update_fields=["status", "message", "envelope", "result", "updated", "version"])
+    row.status, row.message, row.updated = status, plain(message), timezone.now()
+    names = ("status", "message", "envelope", "result", "updated")
+    # Not if somebody else has taken it up meanwhile, or removed it.
+    rows = PendingInput.objects.filter(pk=row.pk, version=row.version)
+    if rows.update(version=F("version") + 1, **{name: getattr(row, name) for name in names}):
+        row.version += 1
+    else:
+        logger.warning("What came of the call %s comes too late: it was taken up anew, or is gone", row.pk)
 
 
 @sensitive_variables()
@@ -155,16 +164,52 @@ def find(pk: Any, user: Any) -> Optional[PendingInput]:
     return row if row is not None and row.principal == principal_of(user) else None
 
 
-def answered(request: Any) -> Any:
+def answered(
+    request: Any,
+    *,
+    alias: Optional[str] = None,
+    tool: Optional[str] = None,
+    arguments: Optional[Mapping[str, Any]] = None,
+) -> Any:
     """Return the result of the call whose question the user has answered, in the view it goes back to.
 
     ::
 
         result = answered(request) or mcp["desk"].for_user(request.user).call_tool("book", on_input="raise")
 
+    Only the page that made the call gets its result: the same path with the same query. A view that makes
+    several calls, or for which what was posted matters, says which call it means.
+
+    Args:
+        request: The request.
+        alias: The server that was called, if only that one counts.
+        tool: Likewise the tool, prompt or URI.
+        arguments: Likewise the arguments.
+
     Returns:
-        ``None`` if the user does not come from a question, or it is not theirs.
+        ``None`` if the user does not come from a question, or it is not theirs, or another call's.
     """
     pk = request.GET.get(PARAMETER)
     row = find(pk, request.user) if pk else None
-    return None if row is None else result_of(row)
+    if row is None or row.is_over or _page(row.asked_at) != _page(request.get_full_path()):
+        return None
+    if alias not in (None, row.alias) or not _is_call(row, tool, arguments):
+        return None
+    return result_of(row)
+
+
+def _page(place: str) -> tuple[str, list[tuple[str, str]]]:
+    """Return the path and the query of a page, without what `answered` looks for."""
+    path, _, query = place.partition("?")
+    return path, [each for each in parse_qsl(query, keep_blank_values=True) if each[0] != PARAMETER]
+
+
+def _is_call(row: PendingInput, tool: Optional[str], arguments: Optional[Mapping[str, Any]]) -> bool:
+    if tool is None and arguments is None:
+        return True
+    try:
+        params = questions(row).params
+    except EnvelopeRejected:
+        return False
+    is_tool = tool is None or tool in (params.get("name"), params.get("uri"))
+    return is_tool and (arguments is None or dict(arguments) == (params.get("arguments") or {}))

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Optional
+from uuid import uuid4
 
 from django.utils import timezone
 
 from ...errors import UsageError
 from . import crypto, signals
-from .models import TaskRecord
+from .models import TaskRecord, plain
 from .servers import mcp, principal_of
 
+_LONGEST = 255  # characters of the name of a task
 FINAL = ("completed", "failed", "cancelled")
 
 
@@ -30,10 +33,10 @@ def start(alias: str, user: Any, tool: str, arguments: Optional[Mapping[str, Any
         alias=alias,
         user=user if getattr(user, "is_authenticated", False) else None,
         principal=principal_of(user),
-        task_id=handle.id or f"answered-{timezone.now().timestamp()}",
+        task_id=_name(handle.id or f"answered-{uuid4()}"),
         tool=tool,
     )
-    row.handle = crypto.sealer().seal(handle.to_json(), _about(row))
+    row.handle = crypto.sealer().seal(handle.to_json(), row.about)
     _look(row, handle)
     return row
 
@@ -55,7 +58,7 @@ def handle_of(row: TaskRecord, user: Any) -> Any:
     Raises:
         UsageError: It cannot be read: the keys were replaced, or somebody has changed it.
     """
-    handle = crypto.sealer().unseal(row.handle, _about(row))
+    handle = crypto.sealer().unseal(row.handle, row.about)
     if handle is None:
         raise UsageError("the record of this task cannot be read any more")
     return mcp[row.alias].for_user(user).task(handle)
@@ -68,18 +71,26 @@ def of_user(user: Any) -> Any:
 
 def _look(row: TaskRecord, handle: Any) -> None:
     state = handle.status()
-    row.status = str(state.status)
-    row.message = str(getattr(state, "status_message", "") or "")
+    row.status = plain(state.status, 20)
+    row.message = plain(getattr(state, "status_message", ""))
     interval, ttl = getattr(state, "poll_interval", None), getattr(state, "ttl", None)
     row.poll_interval = interval / 1000 if interval else 1.0
-    row.expires = row.created + timedelta(milliseconds=ttl) if ttl else None
+    row.expires = _later(row.created, ttl) if ttl else None
     row.updated = timezone.now()
     if row.status == "completed":
-        row.result = crypto.sealer().seal(handle.result().to_wire(), _about(row))
+        row.result = crypto.sealer().seal(handle.result().to_wire(), row.about)
     row.save()
     if row.status in FINAL:
         signals.send(signals.task_finished, TaskRecord, task=row)
 
 
-def _about(row: TaskRecord) -> str:
-    return f"task {row.alias} {row.task_id}"
+def _name(id: str) -> str:
+    """Return what a column can hold of the name that a server has given to a task."""
+    return id if id == plain(id, _LONGEST) else f"sha256-{hashlib.sha256(id.encode()).hexdigest()}"
+
+
+def _later(since: datetime, milliseconds: float) -> Optional[datetime]:
+    try:
+        return since + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return None  # As good as never.

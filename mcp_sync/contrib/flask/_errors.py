@@ -28,10 +28,16 @@ from ...errors import (
 from . import signals
 from ._pages import here, http_error, page, remember_next, wants_json
 from ._pending import keep
-from ._state import LoginRequired, state_of
+from ._state import LoginRequired, logger, state_of
 
 _BUSY = (429, 503)
 _AGAIN = "Try again in a moment."
+
+
+def log(error: Exception) -> None:
+    """Tell whoever runs the application what its users are not told. The query may hold secrets."""
+    cause = str(error.__cause__ or "").partition("\n")[0]  # SQLAlchemy goes on with what it has sent.
+    logger.warning("%s %s: %s%s", request.method, request.path, error, cause and f": {cause}")
 
 
 def register(app: Flask) -> None:
@@ -82,7 +88,8 @@ def ask(waiting: InputRequired) -> Any:
         pending = keep(state, waiting, alias, owner, back)
     except LoginRequired as error:
         return http_error(error)
-    except AuthError:
+    except AuthError as error:
+        log(error)
         return busy("The question cannot be kept at present", 5.0)
     signals.send(signals.input_required, server=alias, principal=owner, id=pending.id)
     url = url_for("mcp_sync.answer", id=pending.id)
@@ -108,6 +115,7 @@ def visit(error: UrlElicitationRequired) -> Any:
 
 def too_slow(error: CallTimeout) -> Any:
     """The server has not answered within the time of the request."""
+    log(error)
     return page(504, "The server is too slow", f"There was no answer in time. {_AGAIN}", error="timeout")
 
 
@@ -115,6 +123,7 @@ def http_status(error: HTTPStatusError) -> Any:
     """The server is busy, or answers with an error."""
     if error.status not in _BUSY:
         return no_answer(error)
+    log(error)
     return busy("The server is busy", error.retry_after)
 
 
@@ -126,6 +135,7 @@ def busy(title: str, retry_after: Optional[float]) -> Any:
 
 def no_answer(error: Exception) -> Any:
     """The server cannot be reached, or does not do what it should."""
+    log(error)
     text = "The server behind this page did not answer as it should."
     return page(502, "The server does not work", text, error="bad_gateway")
 
@@ -134,6 +144,7 @@ def no_authorization(error: AuthError) -> Any:
     """There is no grant, and why."""
     if isinstance(error, AccessDenied):
         return page(403, "Access was denied", "You, or the other side, said no.", error="access_denied")
+    log(error)
     if isinstance(error, TokenRequestFailed) and not error.transient:
         return page(502, "The login failed", "The other side gave no permission.", error="login_failed")
     if error.transient or (type(error) is AuthError and error.__cause__ is not None):

@@ -30,6 +30,7 @@ logger = logging.getLogger("mcp_sync.flask")
 EXTENSION = "mcp_sync"
 _VISITOR = "mcp_sync_visitor"
 _MOST_OAUTHS = 64
+_NAME_THE_USER = "outside of requests, name the user: mcp[alias].for_user(key), or --user"
 
 
 class LoginRequired(Unauthorized):
@@ -123,15 +124,21 @@ class AppState:
 
         Raises:
             LoginRequired: Nobody is logged in.
+            UsageError: There is no request that would tell.
         """
         getter = self.mcp._principal
         if getter is None:
             if not has_request_context():
-                raise UsageError("outside of requests, name the user: mcp[alias].for_user(key)")
+                raise UsageError(_NAME_THE_USER)
             if _VISITOR not in session:
                 session[_VISITOR] = secrets.token_urlsafe(24)
             return f"visitor:{session[_VISITOR]}"
-        key = getter()
+        try:
+            key = getter()
+        except RuntimeError as error:
+            if has_request_context():
+                raise
+            raise UsageError(_NAME_THE_USER) from error  # It has asked for the session, say.
         if key is None or key == "":
             raise LoginRequired
         return f"user:{key}"

@@ -15,7 +15,7 @@ from . import postgres
 HERE = Path(__file__).parent
 FILES = (
     *("test_store.py", "test_refresh_race.py", "test_own_threads.py", "test_transactions.py"),
-    *("test_connecting.py", "test_questions.py", "test_pages.py"),
+    *("test_connecting.py", "test_questions.py", "test_tasks.py", "test_pages.py"),
 )
 
 

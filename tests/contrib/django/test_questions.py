@@ -6,11 +6,14 @@ import re
 from datetime import timedelta
 
 import pytest
-from django.test import override_settings
+from django.db.models import F
+from django.test import RequestFactory, override_settings
 from django.utils import timezone
 
+from mcp_sync.contrib.django import answered
 from mcp_sync.contrib.django.models import PendingInput
 from mcp_sync.contrib.django.test import fake_server
+from mcp_sync.testing import RpcError
 
 from .conftest import browser_of
 
@@ -146,3 +149,67 @@ def test_the_arguments_and_answers_are_encrypted(desk, ada):
     row = PendingInput.objects.get()
     assert "Ada" not in repr(row.__dict__)
     assert "greet" not in row.envelope
+
+
+def test_the_result_goes_to_the_page_that_made_the_call_and_to_no_other(desk, ada):
+    browser = browser_of(ada)
+    asked_at = "/greet/?seat=cheap"
+    place = browser.get(asked_at)["Location"]
+    browser.post(place, GOOD)
+    mark = f"mcp_input={place.split('/')[-2]}"
+    assert b"Ada" in browser.get(f"{asked_at}&{mark}").content
+    # It is asked anew there.
+    assert browser.get(f"/greet/?seat=best&{mark}").status_code == 302
+    assert browser.get(f"/greet/?{mark}").status_code == 302
+
+
+def test_a_view_may_say_which_call_it_means(desk, ada):
+    browser = browser_of(ada)
+    place = asked(browser)
+    browser.post(place, GOOD)
+    request = RequestFactory().get(f"/greet/?mcp_input={place.split('/')[-2]}")
+    request.user = ada
+    assert "Ada" in answered(request, alias="desk", tool="greet", arguments={}).text
+    for other in ({"alias": "till"}, {"tool": "pay"}, {"arguments": {"sum": 1}}):
+        assert answered(request, **other) is None
+
+
+def test_who_comes_too_late_with_a_result_changes_nothing(desk, ada):
+    browser = browser_of(ada)
+    place = asked(browser)
+
+    def taken_up_meanwhile(message):
+        PendingInput.objects.update(status=PendingInput.Status.DONE, version=F("version") + 1)
+        raise RpcError(-32000, "no matter what")
+
+    desk.on("tools/call", taken_up_meanwhile)
+    browser.post(place, GOOD)
+    row = PendingInput.objects.get()
+    assert (row.status, row.result) == (PendingInput.Status.DONE, "")
+
+
+def test_a_question_that_is_gone_meanwhile_is_no_error_of_the_database(desk, ada):
+    browser = browser_of(ada)
+    place = asked(browser)
+
+    def removed_meanwhile(message):
+        PendingInput.objects.all().delete()
+        return NotImplemented
+
+    desk.on("tools/call", removed_meanwhile)
+    assert browser.post(place, GOOD).status_code == 302
+
+
+def test_what_a_server_says_is_kept_whatever_is_in_it(desk, ada):
+    browser = browser_of(ada)
+    place = asked(browser)
+
+    def fails(message):
+        raise RpcError(-32000, "<script>\0")
+
+    desk.on("tools/call", fails)
+    assert browser.post(place, GOOD).status_code == 302
+    page = browser.get(place)
+    assert page.status_code == 502
+    assert b"&lt;script&gt;" in page.content
+    assert b"<script>" not in page.content

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from django.core.checks import run_checks
+from django.core.management import call_command
 from django.test import override_settings
 
 from mcp_sync.config import ConfigError
@@ -135,3 +136,7 @@ def test_answers_are_kept_in_the_cache_of_django(ada):
             mcp.reset()
             mcp["a"].for_user(ada).list_tools()
     assert len(fake.received("tools/list")) == 1
+
+
+def test_the_migrations_make_the_models_as_they_are():
+    call_command("makemigrations", "mcp_sync", check=True, dry_run=True, verbosity=0)

@@ -142,6 +142,7 @@ class Migration(migrations.Migration):
                 ("result", models.TextField(blank=True)),
                 ("message", models.TextField(blank=True)),
                 ("return_to", models.TextField(blank=True)),
+                ("asked_at", models.TextField(blank=True)),
                 (
                     "status",
                     models.CharField(
@@ -237,7 +238,9 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
-                "constraints": [models.UniqueConstraint(fields=("alias", "task_id"), name="mcp_sync_task")],
+                "constraints": [
+                    models.UniqueConstraint(fields=("alias", "principal", "task_id"), name="mcp_sync_task")
+                ],
             },
         ),
     ]
