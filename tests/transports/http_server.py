@@ -16,13 +16,16 @@ import threading
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from mcp_sync._concurrency.deadline import Deadline
 from mcp_sync._concurrency.pending import PendingCall
 from mcp_sync.options import Limits, Retry, Timeouts
 from mcp_sync.transports import StreamableHTTP
 from mcp_sync.transports._base import Frame, Settings, Wire
+
+if TYPE_CHECKING:
+    import trustme
 
 PATIENCE = 10.0  # seconds that no test needs, unless something hangs
 LEGACY = Wire(version_header="2025-11-25", sessions=True, resumable=True)
@@ -241,6 +244,13 @@ class ScriptedServer:
         while len(rest) < length:
             rest += sock.recv(65536)
         return Turn(self, sock, head, rest[:length]), rest[length:]
+
+
+def server_tls(authority: trustme.CA, *names: str) -> ssl.SSLContext:
+    """Return the TLS settings of a server of these names."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert(*names).configure_cert(context)
+    return context
 
 
 class Tunnel(ScriptedServer):

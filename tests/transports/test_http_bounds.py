@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import socket
-import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -13,7 +12,6 @@ from typing import Any, Callable
 
 import pytest
 import requests
-import trustme
 from http_server import (
     LISTENING,
     PATIENCE,
@@ -42,28 +40,6 @@ def session() -> Iterator[Callable[..., Any]]:
     """Make a server of a script and return a client of it."""
     with serving() as start:
         yield start
-
-
-@pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    """Make a certificate authority."""
-    return trustme.CA()
-
-
-@pytest.fixture
-def tls(authority: trustme.CA) -> ssl.SSLContext:
-    """Return the TLS settings of a server."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("localhost", "127.0.0.1").configure_cert(context)
-    return context
-
-
-@pytest.fixture
-def bundle(authority: trustme.CA, tmp_path: Any) -> str:
-    """Return the path of the authority's certificate."""
-    path = tmp_path / "ca.pem"
-    authority.cert_pem.write_to_path(str(path))
-    return str(path)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import requests
 import trustme
-from http_server import ScriptedServer, connected
+from http_server import ScriptedServer, connected, server_tls
 
 from mcp_sync.errors import ConnectFailed, TransportError
 
@@ -25,24 +25,10 @@ def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-@pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    """Make a certificate authority that nobody else knows."""
-    return trustme.CA()
-
-
-@pytest.fixture
-def bundle(authority: trustme.CA, tmp_path: Path) -> str:
-    """Return the path of its certificate."""
-    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
-    return str(tmp_path / "ca.pem")
-
-
 @pytest.fixture
 def server(authority: trustme.CA) -> Iterator[ScriptedServer]:
     """Run a server with a certificate of that authority."""
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("localhost").configure_cert(tls)
+    tls = server_tls(authority, "localhost")
     with ScriptedServer(lambda turn: turn.result("trusted"), tls=tls) as running:
         yield running
 

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from typing import Any, Callable
 
 import pytest
-import trustme
 from http_server import (
     MODERN,
     PATIENCE,
@@ -24,6 +23,7 @@ from http_server import (
     answer,
     connected,
     event,
+    server_tls,
     serving,
 )
 
@@ -238,26 +238,6 @@ def test_a_failed_connection_leaves_no_warning(recwarn: Any) -> None:
 
 
 # --- TLS -------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    """Make a certificate authority."""
-    return trustme.CA()
-
-
-@pytest.fixture
-def bundle(authority: trustme.CA, tmp_path: Any) -> str:
-    """Return the path of the authority's certificate."""
-    path = tmp_path / "ca.pem"
-    authority.cert_pem.write_to_path(str(path))
-    return str(path)
-
-
-def server_tls(authority: trustme.CA, *names: str) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert(*names).configure_cert(context)
-    return context
 
 
 @pytest.mark.parametrize("kind", ["json", "events", "large"])

@@ -47,22 +47,14 @@ from mcp_sync.errors import (
 
 BASIC = "Basic " + base64.b64encode(b"u:p").decode()
 
+pytestmark = pytest.mark.usefixtures("clean_environment")
+
 
 @pytest.fixture
 def session() -> Iterator[Callable[..., Any]]:
     """Make a server of a script and return a client of it."""
     with serving() as start:
         yield start
-
-
-@pytest.fixture(autouse=True)
-def clean_environment(monkeypatch: Any, tmp_path: Any) -> None:
-    """Keep the machine's own proxies and .netrc out."""
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
-    monkeypatch.setenv("HOME", str(tmp_path))
 
 
 @pytest.fixture

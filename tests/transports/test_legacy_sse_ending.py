@@ -13,35 +13,12 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-import trustme
 from http_server import PATIENCE, ScriptedServer, Tunnel, Turn, answer, event, frame_of, in_thread
 from sse_server import SSEScript, named, sse_client_of, sse_session
 
 from mcp_sync._concurrency.deadline import Deadline
 from mcp_sync.errors import CallTimeout, ConnectFailed, ConnectionLost, MCPError
 from mcp_sync.options import Timeouts
-
-
-@pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    """Make a certificate authority."""
-    return trustme.CA()
-
-
-@pytest.fixture
-def tls(authority: trustme.CA) -> ssl.SSLContext:
-    """Return the TLS settings of a server."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("localhost", "127.0.0.1").configure_cert(context)
-    return context
-
-
-@pytest.fixture
-def bundle(authority: trustme.CA, tmp_path: Any) -> str:
-    """Return the path of the authority's certificate."""
-    path = tmp_path / "ca.pem"
-    authority.cert_pem.write_to_path(str(path))
-    return str(path)
 
 
 @pytest.fixture(params=["http", "https", "http-proxy", "https-proxy"])

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import requests
-import trustme
 from http_server import PATIENCE, ScriptedServer, Tunnel, Turn, answer, event
 from requests.auth import AuthBase, HTTPDigestAuth
 from sse_server import SSEScript, named, sse_client_of, sse_session
@@ -21,16 +20,7 @@ from mcp_sync.errors import ConnectFailed, HTTPStatusError
 from mcp_sync.options import Timeouts
 
 BASIC = "Basic " + base64.b64encode(b"u:p").decode()
-
-
-@pytest.fixture(autouse=True)
-def clean_environment(monkeypatch: Any, tmp_path: Any) -> None:
-    """Keep the machine's own proxies and .netrc out."""
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
-    monkeypatch.setenv("HOME", str(tmp_path))
+pytestmark = pytest.mark.usefixtures("clean_environment")
 
 
 class Bearer(AuthBase):
@@ -147,28 +137,6 @@ def test_credentials_of_the_url_go_with_all_requests_and_show_nowhere() -> None:
 
 
 # --- TLS and proxies ---------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    """Make a certificate authority."""
-    return trustme.CA()
-
-
-@pytest.fixture
-def tls(authority: trustme.CA) -> ssl.SSLContext:
-    """Return the TLS settings of a server."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("localhost", "127.0.0.1").configure_cert(context)
-    return context
-
-
-@pytest.fixture
-def bundle(authority: trustme.CA, tmp_path: Any) -> str:
-    """Return the path of the authority's certificate."""
-    path = tmp_path / "ca.pem"
-    authority.cert_pem.write_to_path(str(path))
-    return str(path)
 
 
 def test_it_works_over_tls(tls: ssl.SSLContext, bundle: str) -> None:

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 import requests
-import trustme
-from http_server import ScriptedServer, Tunnel, Turn, in_thread
+from http_server import ScriptedServer, Tunnel, Turn, in_thread, server_tls
 from requests.auth import AuthBase, HTTPDigestAuth
 from stdio_support import Recorder, settings
 from websocket_server import PATIENCE, Peer, at, connected, hang, refuse_connections
@@ -20,16 +19,7 @@ from mcp_sync.errors import CallTimeout, ConnectFailed, HTTPStatusError, MCPErro
 from mcp_sync.transports import WebSocket
 
 BASIC = "Basic " + base64.b64encode(b"u:p").decode()
-
-
-@pytest.fixture(autouse=True)
-def clean_environment(monkeypatch: Any, tmp_path: Any) -> None:
-    """Keep the machine's own proxies and .netrc out."""
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
-    monkeypatch.setenv("HOME", str(tmp_path))
+pytestmark = pytest.mark.usefixtures("clean_environment")
 
 
 def serve(peer: Peer) -> None:
@@ -254,26 +244,6 @@ def test_a_redirect_to_another_server_is_refused() -> None:
 
 
 # --- TLS -------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    """Make a certificate authority."""
-    return trustme.CA()
-
-
-@pytest.fixture
-def bundle(authority: trustme.CA, tmp_path: Any) -> str:
-    """Return the path of the authority's certificate."""
-    path = tmp_path / "ca.pem"
-    authority.cert_pem.write_to_path(str(path))
-    return str(path)
-
-
-def server_tls(authority: trustme.CA, *names: str) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert(*names).configure_cert(context)
-    return context
 
 
 @pytest.mark.parametrize("how", ["verify", "REQUESTS_CA_BUNDLE"])
