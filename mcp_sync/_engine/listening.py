@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 import weakref
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Optional
@@ -10,9 +11,17 @@ from typing import TYPE_CHECKING, Any, Optional
 from .._concurrency.deadline import Deadline
 from .._protocol.eras import COMPLETE
 from .._protocol.methods import LISTEN, SUBSCRIBE, UNSUBSCRIBE
-from .._protocol.recovery import ends_resumption
+from .._protocol.recovery import ends_resumption, stood_long
 from .._protocol.subscription import ACKNOWLEDGED, Interest
-from ..errors import CallTimeout, HTTPStatusError, InvalidResult, MCPError, RemoteError, another
+from ..errors import (
+    CallTimeout,
+    ConnectionLost,
+    HTTPStatusError,
+    InvalidResult,
+    MCPError,
+    RemoteError,
+    another,
+)
 from .call_options import NO_OPTIONS, CallOptions
 from .connection import Connection
 
@@ -87,7 +96,8 @@ class BySession:
 
     Of its state the thread of the listener sets ``_counts``, ``_held``, ``_last`` and ``_agreed``, which
     outlive an attempt. The threads that read set ``_is_settled``, ``_has_stood``, ``_lacks_stream`` and
-    ``_over``, and ring; the first and the last are taken back before each attempt.
+    ``_over``, and ring; the first and the last are taken back before each attempt. They alone set ``_since``
+    and ``_is_of_use``.
 
     Args:
         listener: What it belongs to.
@@ -109,6 +119,8 @@ class BySession:
         self._agreed = Interest()
         # Whether it is known if the server has a stream of its own; if one has ever stood; if there is none.
         self._is_settled = self._has_stood = self._lacks_stream = False
+        # Since when the server's stream stands, and whether it has brought an event since.
+        self._since, self._is_of_use = 0.0, False
         # Why the attempt is over.
         self._over: Optional[MCPError] = None
 
@@ -211,17 +223,24 @@ class BySession:
     def _observe(self, message: Mapping[str, Any]) -> None:
         event = self._listener.asked.event(message, shared=True)
         if event is not None:
+            self._is_of_use = True
             self._listener.offer(event, waits=False)
 
     def stands(self, gap: bool) -> None:
         """See `Watcher.stands`."""
         self._is_settled = self._has_stood = True
+        is_of_use, was_long = self._is_of_use, stood_long(time.monotonic() - self._since)
+        self._since, self._is_of_use = time.monotonic(), False
         if self._lacks_stream:
             self._lacks_stream = False
             if self._listener.is_acknowledged:
                 self._listener.feed.acknowledge(self._agreed)
         if gap and self._listener.is_acknowledged:
-            self._listener.resync(waits=False)
+            if is_of_use or was_long:
+                self._listener.resync(waits=False)
+            else:
+                # What follows tells of the gap, after a pause: the server may do so for ever.
+                self._over = ConnectionLost("the server's own stream broke off soon, without an event")
         self._listener.changed.ring()
 
     def falls(self, error: MCPError) -> None:

@@ -36,9 +36,10 @@ _TURNED_AWAY = (401, 404, 405, 406, 407, 411, 413, 414, 415, 421, 426, _TOO_MANY
 _NOT_YET = (408, 425, _TOO_MANY)
 # A stream that stood so long has not failed, even if it brought nothing: proxies cut idle ones.
 _LONG_ENOUGH = 10.0
-# The least that is waited before a stream is taken up, and what that grows to while no message comes.
-_LEAST_DELAY, _LEAST_DELAY_GROWN = 0.01, 0.25
-_DOUBLINGS = 5
+# The least that is waited before a stream is taken up, what that grows to while none stands long, and what
+# it grows to where nothing can be taken up, so that each new stream has all who listen ask for everything.
+_LEAST_DELAY, _LEAST_DELAY_GROWN, _LEAST_DELAY_OF_GAPS = 0.01, 0.25, 5.0
+_DOUBLINGS = 9
 # The most that a server may have a subscription wait, in seconds.
 _LONGEST_PAUSE = 3600.0
 # For how long in a row a server may be away that is asked how a task is getting on, and the longest pause
@@ -115,15 +116,17 @@ class Attempts(NamedTuple):
     """What came of the attempts in a row to take up a stream.
 
     A server may end a stream on purpose, again and again, in order to be asked later; it names another event
-    then. That is no failure, but nothing to ask for as fast as one can either.
+    then. That is no failure, but nothing to ask for as fast as one can either, whatever each stream brings.
 
     Attributes:
         failures: How many in a row brought nothing.
-        idle: How many in a row brought no message.
+        brief: How many in a row did not stand long.
+        gaps: How many of these in a row did not name another event either.
     """
 
     failures: int = 0
-    idle: int = 0
+    brief: int = 0
+    gaps: int = 0
 
     def after(self, messages: int, moved: bool, seconds: float) -> Attempts:
         """Count another one.
@@ -133,9 +136,10 @@ class Attempts(NamedTuple):
             moved: Whether it brought another event id.
             seconds: How long the stream stood.
         """
-        if messages or seconds >= _LONG_ENOUGH:
+        if stood_long(seconds):
             return Attempts()
-        return Attempts(0 if moved else self.failures + 1, self.idle + 1)
+        failures = 0 if messages or moved else self.failures + 1
+        return Attempts(failures, self.brief + 1, 0 if moved else self.gaps + 1)
 
 
 def resume_delay(attempts: Attempts, asked: Optional[int], retry: Retry) -> Optional[float]:
@@ -148,8 +152,18 @@ def resume_delay(attempts: Attempts, asked: Optional[int], retry: Retry) -> Opti
     """
     if attempts.failures >= retry.resume:
         return None
-    least = min(_LEAST_DELAY * (1 << min(attempts.idle, _DOUBLINGS)), _LEAST_DELAY_GROWN)
+    least = min(_grown(attempts.brief), _LEAST_DELAY_GROWN)
+    least = max(least, min(_grown(attempts.gaps), _LEAST_DELAY_OF_GAPS))
     return max(least, retry.backoff if asked is None else asked / 1000)
+
+
+def _grown(times: int) -> float:
+    return _LEAST_DELAY * (1 << min(times, _DOUBLINGS))
+
+
+def stood_long(seconds: float) -> bool:
+    """Whether a stream stood so long that its end is none of those that follow each other without end."""
+    return seconds >= _LONG_ENOUGH
 
 
 class Drops(NamedTuple):
@@ -173,7 +187,7 @@ class Drops(NamedTuple):
             brought: Whether it brought an event.
             error: What broke it off. A message that is too large comes again, whatever came before it.
         """
-        if acknowledged and seconds >= _LONG_ENOUGH:
+        if acknowledged and stood_long(seconds):
             return Drops(0, 1)
         is_of_use = acknowledged and brought and not isinstance(error, MessageTooLarge)
         return Drops(0 if is_of_use else self.failures + 1, self.brief + 1)

@@ -195,16 +195,17 @@ BROKEN = Attempts()
 @pytest.mark.parametrize(
     ("messages", "moved", "seconds", "then"),
     [
-        (1, True, 0.1, Attempts(0, 0)),
-        (1, False, 0.1, Attempts(0, 0)),
-        (0, True, 0.1, Attempts(0, 5)),
-        (0, False, 0.1, Attempts(2, 5)),
-        (0, False, 9.9, Attempts(2, 5)),
-        (0, False, 10.0, Attempts(0, 0)),
+        (1, True, 0.1, Attempts(0, 5, 0)),
+        (1, False, 0.1, Attempts(0, 5, 3)),
+        (0, True, 0.1, Attempts(0, 5, 0)),
+        (0, False, 0.1, Attempts(2, 5, 3)),
+        (0, False, 9.9, Attempts(2, 5, 3)),
+        (0, False, 10.0, Attempts(0, 0, 0)),
+        (1, False, 10.0, Attempts(0, 0, 0)),
     ],
 )
 def test_what_counts_as_a_failure_of_a_stream(messages, moved, seconds, then):
-    assert Attempts(1, 4).after(messages, moved, seconds) == then
+    assert Attempts(1, 4, 2).after(messages, moved, seconds) == then
 
 
 def test_a_broken_stream_is_taken_up_after_the_time_that_the_server_asked_for():
@@ -216,12 +217,18 @@ def test_a_broken_stream_is_taken_up_after_the_time_that_the_server_asked_for():
 
 
 @pytest.mark.parametrize(
-    ("idle", "seconds"), [(0, 0.01), (1, 0.02), (2, 0.04), (3, 0.08), (4, 0.16), (5, 0.25), (100_000, 0.25)]
+    ("brief", "seconds"), [(0, 0.01), (1, 0.02), (2, 0.04), (3, 0.08), (4, 0.16), (5, 0.25), (100_000, 0.25)]
 )
-def test_a_server_that_asks_for_haste_and_brings_no_message_is_asked_less_often(idle, seconds):
-    assert resume_delay(Attempts(0, idle), 0, RETRY) == seconds
-    assert resume_delay(Attempts(0, idle), 1000, RETRY) == 1.0
-    assert resume_delay(Attempts(0, idle), None, Retry(backoff=0.0)) == seconds
+def test_a_server_that_asks_for_haste_is_asked_less_often(brief, seconds):
+    assert resume_delay(Attempts(0, brief), 0, RETRY) == seconds
+    assert resume_delay(Attempts(0, brief), 1000, RETRY) == 1.0
+    assert resume_delay(Attempts(0, brief), None, Retry(backoff=0.0)) == seconds
+
+
+@pytest.mark.parametrize(("gaps", "seconds"), [(5, 0.32), (7, 1.28), (9, 5.0), (100_000, 5.0)])
+def test_a_server_whose_streams_cannot_be_taken_up_is_asked_still_less_often(gaps, seconds):
+    assert resume_delay(Attempts(0, gaps, gaps), 0, RETRY) == seconds
+    assert resume_delay(Attempts(0, gaps, gaps), 9000, RETRY) == 9.0
 
 
 # --- subscriptions --------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -268,6 +269,60 @@ def test_a_stream_of_the_session_that_never_stays_open_is_given_up() -> None:
         assert events.ended == "failed"
         # The session itself is fine.
         assert client.list_tools().tools == []
+
+
+def brief_streams(body: bytes, begun: threading.Event) -> Any:
+    """Have the server's own stream end as soon as it has brought a body, once that has begun."""
+
+    def intercept(request: Any) -> Any:
+        if request.method != "GET" or not begun.is_set():
+            return None
+        return HTTPReply(200, {"content-type": "text/event-stream"}, b"retry: 0\n" + body)
+
+    return intercept
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'data: {"jsonrpc":"2.0","id":1,"method":"ping"}\n\n',
+        b'data: {"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}\n\n',
+        b'data: {"odd":1}\n\n',
+    ],
+    ids=["ping", "another event", "no message"],
+)
+def test_a_stream_of_the_session_that_ends_for_ever_without_an_event_is_given_up(body: bytes) -> None:
+    server, begun = make_server(), threading.Event()
+    retry = Retry(backoff=0.001, listen=3)
+    with (
+        server.serve_http(intercept=brief_streams(body, begun)) as endpoint,
+        Client(endpoint.url, mode="legacy", retry=retry) as client,
+    ):
+        events = client.listen(tools=True)
+        begun.set()
+        endpoint.drop_connections()
+        with pytest.raises(ConnectionLost, match="opened again 3 times in a row") as caught:
+            list(events)
+        assert "Retry.listen" in str(caught.value)
+        assert client.list_tools().tools == []
+
+
+def test_a_stream_of_the_session_that_ends_for_ever_with_an_event_is_asked_ever_more_rarely() -> None:
+    server, begun = make_server(), threading.Event()
+    change = b'data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n'
+    with (
+        server.serve_http(intercept=brief_streams(change, begun)) as endpoint,
+        Client(endpoint.url, mode="legacy", retry=Retry(backoff=0.001, listen=1)) as client,
+    ):
+        events = client.listen(tools=True)
+        begun.set()
+        endpoint.drop_connections()
+        began, count = time.monotonic(), 0
+        while count < 6:
+            count += events.next(PATIENCE) == ToolsChanged()
+        # Between the six streams there were 0.02 + 0.04 + 0.08 + 0.16 + 0.32 s at least.
+        assert time.monotonic() - began >= 0.6
+        assert events.ended is None
 
 
 @pytest.mark.parametrize("who", ["subscription", "client", "nobody"])
