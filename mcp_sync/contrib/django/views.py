@@ -32,6 +32,7 @@ from .stores import ModelTokenStore, digest
 logger = logging.getLogger("mcp_sync.django")
 
 NEXT = "mcp_sync_next"  # in the session: where users go on, by the server
+_LOGGED_IN = "logged_in"  # in the URL: the user has come by the login of this site
 _MOST_PLACES = 20
 _NOT_SET_UP = "This site is not set up for that: see its log."
 
@@ -59,7 +60,7 @@ class ServerView(View):
         if is_open:
             raise Http404("Nobody has to connect to this server.")
         if not request.user.is_authenticated:
-            return redirect_to_login(request.get_full_path())
+            return redirect_to_login(self.place_after_login())
         if not self.may_connect(request):
             return self.problem("You may not connect this site to the server for everybody.", 403)
         try:
@@ -71,6 +72,10 @@ class ServerView(View):
         # and Django takes no form without one.
         response.headers.setdefault("Referrer-Policy", "same-origin")
         return response
+
+    def place_after_login(self) -> str:
+        """Return where who has to log in at this site first goes on."""
+        return str(self.request.get_full_path())
 
     def not_set_up(self, error: MCPError) -> HttpResponse:
         """Return the page for a server that the settings do not describe, or not so that it can be used.
@@ -126,10 +131,22 @@ class ServerView(View):
 class ConnectView(ServerView):
     """Asks the user (GET), and sends them to the authorization server (POST)."""
 
+    def place_after_login(self) -> str:
+        """See `ServerView.place_after_login`: perhaps they are connected, which nobody could know before."""
+        query = self.request.GET.copy()
+        query[_LOGGED_IN] = "1"
+        return f"{self.request.path}?{query.urlencode()}"
+
     def get(self, request: Any, alias: str) -> HttpResponse:
-        """Show a button."""
+        """Show a button; who was merely not logged in goes on without."""
         place = self.checked_next(request.GET.get("next"))
         scopes = request.session.get(SCOPES, {}).get(alias, [])
+        if _LOGGED_IN in request.GET and not scopes:
+            try:
+                if self.server.is_connected(request.user):
+                    return HttpResponseRedirect(place)
+            except AuthError as error:
+                return self.failed(error)
         return self.page("connect", next=place, scopes=scopes, server_url=self.server.url)
 
     def post(self, request: Any, alias: str) -> HttpResponse:

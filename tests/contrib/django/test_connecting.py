@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import parse_qs, urlsplit
+
 import pytest
 from django.test import Client, override_settings
 
@@ -68,6 +70,21 @@ def test_who_is_not_logged_in_logs_in_at_this_site_first(guarded):
     away = browser.get("/whoami/")
     assert away["Location"].startswith("/mcp/connect/guarded/")
     assert browser.get(away["Location"])["Location"].startswith("/login/?next=/mcp/connect/guarded/")
+
+
+@pytest.mark.parametrize("place", ["/whoami/", "/connected/"])
+def test_who_is_connected_and_was_not_logged_in_is_not_asked_again(place, guarded, ada):
+    connect(browser_of(ada), guarded.auth, "ada at the server")
+    browser = Client(SERVER_NAME="localhost")
+    to_log_in = browser.get(browser.get(place)["Location"])["Location"]
+    browser.force_login(ada)
+    after = parse_qs(urlsplit(to_log_in).query)["next"][0]
+    assert browser.get(after)["Location"] == place
+    assert browser.get(place).status_code == 200
+    # Where the server refuses the grant, the page comes.
+    Grant.objects.all().delete()
+    assert browser.get(after).status_code == 200
+    assert browser.get(browser.get(place)["Location"]).status_code == 200
 
 
 def test_the_decorator_keeps_out_who_is_not_connected(guarded, ada):
