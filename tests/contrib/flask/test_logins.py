@@ -169,12 +169,21 @@ def test_grants_in_sqlalchemy_are_found_by_another_process_and_keys_are_replaced
     close(first)
 
 
-def test_a_store_that_is_down_is_503_and_tells_nothing(site: World, tmp_path: Path) -> None:
-    engine = sa.create_engine(f"sqlite:///{tmp_path}/missing/site.sqlite", poolclass=sa.pool.NullPool)
+@pytest.mark.parametrize(
+    ("path", "says"), [("missing/site.sqlite", "unable to open"), ("site.sqlite", "no such table: mcp_sync")]
+)
+def test_a_store_that_is_down_is_503_and_tells_the_log_alone(
+    path: str, says: str, site: World, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = sa.create_engine(f"sqlite:///{tmp_path}/{path}", poolclass=sa.pool.NullPool)
     app = site.app(MCP_TOKEN_STORE=SQLAlchemyTokenStore(engine))
-    down = logged_in(app).get("/use/safe/add")
+    down = logged_in(app).get("/use/safe/add?code=hidden")
     assert (down.status_code, down.headers["Retry-After"]) == (503, "5")
     assert "sqlite" not in down.text
+    (logged,) = [each.getMessage() for each in caplog.records if each.name == "mcp_sync.flask"]
+    assert logged.startswith("GET /use/safe/add: ")
+    assert says in logged
+    assert "hidden" not in logged
     close(app)
 
 
