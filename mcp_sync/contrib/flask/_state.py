@@ -169,9 +169,10 @@ class AppState:
         if found is None:
             found = OAuth(**self._oauth_options(alias, uri))
             look_once(found)
-            # Whoever sends odd host names must not fill the memory.
-            if len(self._oauths) < _MOST_OAUTHS:
-                found = self._oauths.setdefault((alias, uri), found)
+            found = self._oauths.setdefault((alias, uri), found)
+            # Whoever sends odd host names must neither fill the memory, nor keep others out.
+            for other in list(self._oauths)[:-_MOST_OAUTHS]:
+                self._oauths.pop(other, None)
         return found.for_principal(principal)
 
     def _oauth_options(self, alias: str, redirect_uri: str) -> dict[str, Any]:

@@ -141,6 +141,8 @@ def test_the_commands_list_call_and_check(monkeypatch: Any) -> None:
         assert run(args=["mcp", "call", "bad", "add", "a:=1", "b:=2"]).output == '{"sum": 3}\n'
         assert run(args=["mcp", "call", "bad", "add", "a:=1", "--user", "ada"]).exit_code == 1
         assert run(args=["mcp", "call", "bad", "add", "a"]).exit_code == 2
+    nobody = run(args=["mcp", "call", "safe", "add"])
+    assert (nobody.exit_code, "name the user" in nobody.output) == (1, True)
     unknown = run(args=["mcp", "list", "nowhere"])
     assert (unknown.exit_code, "Known: safe, bad" in unknown.output) == (1, True)
     close(app)
@@ -265,3 +267,11 @@ def test_what_is_encrypted_is_worth_nothing_elsewhere_or_without_the_key() -> No
     assert Sealer(["old"], "y").unseal(text, "here") is None
     assert old.unseal("rubbish", "here") is None
     assert "old" not in repr(old)
+
+
+def test_what_is_long_is_not_kept_in_memory_once_it_was_decrypted() -> None:
+    sealer = Sealer(["a secret"], "x")
+    for text in ("short", "l" * 100_000):
+        sealed = sealer.seal(text, "here")
+        assert [sealer.unseal(sealed, "here") for _ in range(2)] == [text] * 2
+    assert sealer._kept.cache_info().currsize == 1
