@@ -12,7 +12,7 @@ import time
 from collections.abc import Hashable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Optional
+from typing import Callable, Optional
 from weakref import WeakValueDictionary
 
 from .._concurrency import fork
@@ -84,6 +84,26 @@ class _Lock:
         self.inner = threading.Lock()
 
 
+def wait_until_taken(taken: Callable[[], bool], deadline: Deadline, first: float, last: float) -> None:
+    """Look again and again at a lock of which nobody tells that it is free.
+
+    Args:
+        taken: Takes it if it is free, and says whether it was.
+        deadline: When it has to be taken.
+        first: The longest wait before the second look, in seconds; from look to look it doubles.
+        last: The longest wait of all.
+
+    Raises:
+        CallTimeout: Somebody else held it until the deadline, or that of the errand of this thread.
+        ConnectionLost: The errand was given up.
+    """
+    pause = first
+    while not taken():
+        left = _still_waiting(deadline)
+        time.sleep(min(pause * random.uniform(0.5, 1.0), last if left is None else left))
+        pause = min(pause * 2, last)
+
+
 def _still_waiting(deadline: Deadline) -> Optional[float]:
     """Return how many seconds a lock may still be waited for, ``None`` for any number.
 
@@ -153,11 +173,7 @@ class FolderLocks:
         with _threads.hold(path, deadline):
             held = _FileLock(path)
             try:
-                pause = _FIRST_LOOK
-                while not held.taken():
-                    left = _still_waiting(deadline)
-                    time.sleep(min(pause * random.uniform(0.5, 1.0), _LAST_LOOK if left is None else left))
-                    pause = min(pause * 2, _LAST_LOOK)
+                wait_until_taken(held.taken, deadline, _FIRST_LOOK, _LAST_LOOK)
                 yield
             finally:
                 held.release()

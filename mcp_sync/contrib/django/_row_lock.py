@@ -5,8 +5,6 @@ It has a connection and a transaction of its own, so that it ends with its holde
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import Any
@@ -14,7 +12,7 @@ from typing import Any
 from django.db import IntegrityError, OperationalError, connections
 
 from ..._concurrency.deadline import Deadline
-from ...auth._locks import _still_waiting
+from ...auth._locks import wait_until_taken
 
 _FIRST_LOOK = 0.005
 _LAST_LOOK = 0.1  # how long a look at a locked row may have to wait, in seconds
@@ -29,11 +27,7 @@ def row_lock(database: str, key: str, deadline: Deadline) -> Iterator[None]:
         CallTimeout: Somebody else held it until the deadline.
     """
     with closing(connections.create_connection(database)) as connection:
-        pause = _FIRST_LOOK
-        while not _taken(connection, key):
-            left = _still_waiting(deadline)
-            time.sleep(min(pause * random.uniform(0.5, 1.0), _LAST_LOOK if left is None else left))
-            pause = min(pause * 2, _LAST_LOOK)
+        wait_until_taken(lambda: _taken(connection, key), deadline, _FIRST_LOOK, _LAST_LOOK)
         try:
             yield
         finally:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -13,7 +12,7 @@ import sqlalchemy as sa
 
 from ..._concurrency.deadline import Deadline
 from ...auth import Key, Stored
-from ...auth._locks import FolderLocks, ThreadLocks, _still_waiting
+from ...auth._locks import FolderLocks, ThreadLocks, wait_until_taken
 from ...auth._store import new_version
 from ...errors import UsageError
 from ._stores import key_digest
@@ -157,11 +156,9 @@ def _advisory(engine: sa.Engine, name: str, deadline: Deadline) -> Iterator[None
     number = int(name[:15], 16)
     values = {"number": number} if engine.dialect.name == "postgresql" else {"text": name}
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        pause = _FIRST_LOOK
-        while not connection.execute(take, values).scalar():
-            left = _still_waiting(deadline)
-            time.sleep(min(pause * random.uniform(0.5, 1.0), _LAST_LOOK if left is None else left))
-            pause = min(pause * 2, _LAST_LOOK)
+        wait_until_taken(
+            lambda: bool(connection.execute(take, values).scalar()), deadline, _FIRST_LOOK, _LAST_LOOK
+        )
         try:
             yield
         finally:
