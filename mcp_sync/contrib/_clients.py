@@ -5,24 +5,19 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 from .._concurrency import fork
 from ..auth._hook import TokenAuth
-from ..principals import PrincipalView
 from ._one_look import look_again
+
+if TYPE_CHECKING:
+    from ._kept_view import KeptView
 
 _MOST = 256
 
 # What tells a client from all others: first the alias of its server, then its user.
 UserKey = tuple[str, ...]
-
-
-class KeptView(PrincipalView):
-    """The client of one user. Other requests use it, too: the end of a ``with`` block leaves it open."""
-
-    def __exit__(self, *exc_info: Any) -> None:
-        """Leave it to the next request."""
 
 
 class UserClients:
@@ -79,6 +74,8 @@ class UserClients:
 
 
 def _made(client: Any, principal: str, credentials: Mapping[str, Any]) -> tuple[Any, KeptView, Any]:
+    with fork.hold_off():
+        from ._kept_view import KeptView
     view = client.for_principal(principal, **credentials)
     view.__class__ = KeptView
     return client, view, credentials.get("auth")

@@ -20,6 +20,7 @@ Secret = Union[str, bytes]
 
 _SEALED = "sealed"
 _MOST_OPENED = 512
+_LONGEST_KEPT = 16_384  # bytes
 
 
 class Sealer:
@@ -36,11 +37,15 @@ class Sealer:
             [Fernet(base64.urlsafe_b64encode(_derived(secret, purpose))) for secret in known]
         )
         # A user asks many times with the same token, which is in memory then anyway.
-        self._opened = lru_cache(maxsize=_MOST_OPENED)(self._fernet.decrypt)
+        self._kept = lru_cache(maxsize=_MOST_OPENED)(self._fernet.decrypt)
         self.envelope_key = _derived(known[0], f"{purpose} envelope")
 
     def __repr__(self) -> str:
         return "<Sealer>"
+
+    def _opened(self, sealed: bytes) -> bytes:
+        # Results of tools may be long, and are seldom read twice.
+        return (self._kept if len(sealed) <= _LONGEST_KEPT else self._fernet.decrypt)(sealed)
 
     def seal(self, value: Any, about: str) -> str:
         """Return a value encrypted, bound to what it is about: elsewhere it is worth nothing."""

@@ -47,9 +47,12 @@ def begin(
     """Return the handle of a new call. If this process dies meanwhile, `made_before` tells a repeated run."""
     if not task.acks_late:
         return client.start_task(tool, arguments)
-    _note(task, {"server": server, "user": user, "tool": tool, "task": None})
-    handle = client.start_task(tool, arguments)
-    _note(task, {"server": server, "user": user, "tool": tool, "task": handle.to_json()})
+    call = {"server": server, "user": user, "tool": tool}
+    _note(task, {**call, "task": None})
+    # What it reports replaces the note, and says the same.
+    reporter = task._reporter(**call, task=None)
+    handle = client.start_task(tool, arguments, progress_callback=reporter)
+    _note(task, {**call, "task": handle.to_json()})
     return handle
 
 

@@ -19,7 +19,7 @@ from .errors import keep
 
 INPUT_REQUIRED = "INPUT_REQUIRED"
 _PAUSING = ("call_tool", "get_prompt", "read_resource", "start_task")
-_REPORTING = ("call_tool", "resume")
+_REPORTING = ("call_tool", "resume", "start_task")
 _MARGIN = 5.0  # seconds before the soft time limit at which calls end; a quarter of it at most
 
 
@@ -112,9 +112,8 @@ class MCPTask(Task):  # type: ignore[misc,unused-ignore]
         may_pause = name in _PAUSING and "on_input" not in options and self._is_worked_on
         if may_pause and is_modern(client, budget):
             options["on_input"] = "raise"
-        if name in _REPORTING and "progress_callback" not in options and self._may_report:
-            more = {"server": alias}
-            options["progress_callback"] = Reporter(self, self.mcp_progress_interval or 0.0, **more)
+        if name in _REPORTING and "progress_callback" not in options:
+            options["progress_callback"] = self._reporter(server=alias)
         try:
             return verb(*args, **options)
         except MCPError as error:
@@ -127,10 +126,12 @@ class MCPTask(Task):  # type: ignore[misc,unused-ignore]
         request = self.request
         return not request.called_directly and not request.is_eager and request.id is not None
 
-    @property
-    def _may_report(self) -> bool:
+    def _reporter(self, **more: Any) -> Optional[Reporter]:
+        """Return what makes progress the state of the task, ``None`` where nobody can look at it."""
         ignores = self.request.ignore_result or self.ignore_result
-        return self._is_worked_on and self.mcp_progress_interval is not None and not ignores
+        if not self._is_worked_on or self.mcp_progress_interval is None or ignores:
+            return None
+        return Reporter(self, self.mcp_progress_interval, **more)
 
     # --- what comes of a call ----------------------------------------------------------------------------
 

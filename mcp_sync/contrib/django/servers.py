@@ -23,8 +23,9 @@ from ...client import Client
 from ...errors import AuthorizationRequired
 from ...principals import PrincipalView
 from ...registry import Registry
-from .._clients import KeptView, UserClients
+from .._clients import UserClients
 from .._entries import Entry
+from .._kept_view import KeptView
 from .._one_look import look_once
 from . import _connections, conf, signals
 

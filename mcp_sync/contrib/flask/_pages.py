@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Optional
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from flask import jsonify, make_response, render_template, request, session
 from werkzeug.exceptions import HTTPException
 
 _NEXT = "mcp_sync_next"
 _MOST_LOGINS = 5
+_LONGEST = 1500  # characters of all places together
+_IN_PATHS = "/:@!$&'()*+,;=~"
+_IN_QUERIES = f"{_IN_PATHS}?%"
 
 
 def wants_json() -> bool:
@@ -31,7 +34,10 @@ def is_local(path: Optional[str]) -> bool:
 def here() -> str:
     """Return the page that the user is at: this one, or the one with the form that was posted."""
     if request.method in ("GET", "HEAD"):
-        path = request.script_root + request.full_path.rstrip("?")
+        # Flask has taken them apart: a space, or an encoded question mark, is to be what it was.
+        path = quote(request.script_root + request.path, safe=_IN_PATHS)
+        query = quote(request.query_string, safe=_IN_QUERIES)
+        path = f"{path}?{query}" if query else path
         return path if is_local(path) else "/"
     parts = urlsplit(request.referrer or "")
     path = f"{parts.path}?{parts.query}" if parts.query else parts.path
@@ -41,7 +47,15 @@ def here() -> str:
 def remember_next(state: str, path: str) -> None:
     """Keep where the user of a login wants to go, in the session: a path, and no secret."""
     kept = [each for each in session.get(_NEXT, []) if each[0] != state]
-    session[_NEXT] = [*kept, [state, path if is_local(path) else "/"]][-_MOST_LOGINS:]
+    kept = [*kept, [state, _short(path) if is_local(path) else "/"]][-_MOST_LOGINS:]
+    while sum(len(each[1]) for each in kept) > _LONGEST:
+        kept.pop(0)
+    session[_NEXT] = kept
+
+
+def _short(path: str) -> str:
+    """Return a path that fits into a cookie, which browsers drop when it is too long."""
+    return next((each for each in (path, path.partition("?")[0]) if len(each) <= _LONGEST), "/")
 
 
 def take_next(state: str) -> str:

@@ -8,7 +8,7 @@ from urllib.parse import urlencode, urlsplit
 from flask import Blueprint, abort, jsonify, redirect, render_template, request, url_for
 from werkzeug.exceptions import Conflict, Forbidden, Gone, HTTPException, NotFound
 
-from ...errors import AccessDenied, AnswerInvalid, AuthError, EnvelopeRejected, InputRequired
+from ...errors import AccessDenied, AnswerInvalid, AuthError, EnvelopeRejected, InputRequired, UnsafeURL
 from . import _csrf, _forms, _pending, signals
 from ._errors import no_authorization
 from ._pages import http_error, is_local, page, remember_next, take_next
@@ -149,6 +149,8 @@ def _go_on(state: AppState, pending: _pending.Pending) -> Any:
         answers = _forms.answers(pending.waiting(), request.form)
     except AnswerInvalid as error:
         return _form(pending, error.faults, 422)
+    except UnsafeURL:
+        return _form(pending, {}, 422)
     if not pending.change(status=_pending.RESUMING):
         raise Conflict("This question has been answered in another window.")
     alias, principal = pending.value["alias"], pending.value["for_principal"]

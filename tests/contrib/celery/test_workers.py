@@ -157,3 +157,18 @@ def test_progress_of_a_tool_is_the_state_of_the_task(sender: Any, worker: Any, g
         assert (seen["progress"], seen["total"], seen["message"]) == (1, 2, "step 1")
         gate.opened.set()
         assert sent.result == "reported"
+
+
+@pytest.mark.parametrize("task", ["long", "repeated"])
+def test_progress_of_a_long_tool_that_becomes_no_task_of_the_server_is_the_state_of_the_task(
+    task: str, sender: Any, worker: Any, gate: Any
+) -> None:
+    with worker("-P", "prefork", "-c", "1"):
+        sent = sender.send(task, "report")
+        while "progress" not in (seen := sent.until("PROGRESS")["info"]):
+            time.sleep(0.02)
+        assert (seen["progress"], seen["total"], seen["message"]) == (1, 2, "step 1")
+        # A run that is repeated knows by it that a call was made.
+        assert ("task" in seen) == (task == "repeated")
+        gate.opened.set()
+        assert sent.result["content"][0]["text"] == "reported"

@@ -226,3 +226,26 @@ def test_a_page_to_visit_is_shown_with_its_host(apps: Any, fake: FakeServer) -> 
     assert browser.get(done.location).json == {"text": "accept"}
     shown = browser.get(browser.get("/use/greeter/trap").location).text
     assert 'href="javascript' not in shown
+
+
+def test_a_page_that_must_not_be_visited_is_no_link_and_cannot_be_agreed_to() -> None:
+    fake = FakeServer(tools=[greet])
+    params = {"mode": "url", "message": "<b>Look</b>", "url": "javascript:alert(1)", "elicitationId": "1"}
+    asked = {"k": {"method": "elicitation/create", "params": params}}
+    answer = {"resultType": "input_required", "inputRequests": asked, "requestState": "s"}
+    fake.on("tools/call", lambda message: answer)
+    app = make_app(MCP_SERVERS={})
+    with app.extensions["the_mcp"].use_fake({"greeter": fake}, app):
+        browser = logged_in(app)
+        form = browser.get("/use/greeter/greet").location
+        agreed = browser.post(form, data={"mcp_csrf": csrf_of(browser)})
+        assert agreed.status_code == 422
+        for page in (browser.get(form).text, agreed.text):
+            assert "must not be visited" in page
+            assert "javascript:" not in page
+            assert "<b>" not in page
+        assert fake.count("tools/call") == 1
+        assert (
+            browser.post(form, data={"mcp_csrf": csrf_of(browser), "mcp_action": "decline"}).location == form
+        )
+    close(app)
