@@ -302,16 +302,29 @@ class ToolVerbs(Calls):
 
             if takes_tasks(self._engine, options, deadline):
                 return call_as_task(self, params, options, deadline)
+        return self._mirroring(
+            lambda given: self._engine.call(methods.CALL_TOOL, params, types.CallToolResult, given, deadline),
+            params,
+            options,
+            deadline,
+        )
+
+    def _mirroring(
+        self,
+        send: Callable[[CallOptions], R],
+        params: Mapping[str, Any],
+        options: CallOptions,
+        deadline: Deadline,
+    ) -> R:
+        """Send a call of a tool, with the headers that its schema asks for where arguments are mirrored."""
         if not self._mirrors(self._engine.connection(deadline, options.cancel)):
-            return self._engine.call(methods.CALL_TOOL, params, types.CallToolResult, options, deadline)
+            return send(options)
         try:
-            mirrored = self._mirrored(options, params)
-            return self._engine.call(methods.CALL_TOOL, params, types.CallToolResult, mirrored, deadline)
+            return send(self._mirrored(options, params))
         except HeaderMismatch:
             # The tool's schema may have changed since it was listed, or was never listed.
             self._relist(options, deadline)
-            mirrored = self._mirrored(options, params)
-            return self._engine.call(methods.CALL_TOOL, params, types.CallToolResult, mirrored, deadline)
+            return send(self._mirrored(options, params))
 
     @staticmethod
     def _mirrors(connection: Connection) -> bool:

@@ -16,7 +16,6 @@ from .._protocol import methods
 from ..errors import (
     CallCancelled,
     CallTimeout,
-    HeaderMismatch,
     InputRoundsExceeded,
     InvalidResult,
     MCPError,
@@ -159,20 +158,15 @@ def begin(
     deadline: Deadline,
 ) -> tuple[dict[str, Any], Optional[Mapping[str, Any]]]:
     """Call a tool, as a task where it can be one; return the answer, and what it says of a task, if any."""
-    connection = session._engine.connection(deadline, options.cancel)
-    if connection.era.handshake:
+    if session._engine.connection(deadline, options.cancel).era.handshake:
         return _begin_experiment(session, params, ttl, options, deadline)
     options = options._replace(stop_at=("task",))
-
-    def call(given: CallOptions) -> dict[str, Any]:
-        return session._engine.call_raw(methods.CALL_TOOL, params, given, deadline)
-
-    try:
-        raw = call(session._mirrored(options, params) if session._mirrors(connection) else options)
-    except HeaderMismatch:
-        # As `call_tool` does it.
-        session._relist(options, deadline)
-        raw = call(session._mirrored(options, params))
+    raw = session._mirroring(
+        lambda given: session._engine.call_raw(methods.CALL_TOOL, params, given, deadline),
+        params,
+        options,
+        deadline,
+    )
     return raw, raw if raw.get("resultType") == "task" else None
 
 
