@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from typing import Any, Callable, Optional, TypeVar
+from typing import Any, Callable, Optional
 
 from .. import types
 from .._arguments import check_instance
@@ -15,8 +15,6 @@ from ..errors import MethodNotFound, UsageError
 from ..options import UNSET, TimeoutArgument
 from ._members import Members, whole
 from ._names import Names, Origin
-
-T = TypeVar("T")
 
 
 class ClientGroup(Members):
@@ -67,18 +65,7 @@ class ClientGroup(Members):
             UsageError: Two servers have a tool of the same name (``names="error"``).
             MCPError: Only with ``on_error="raise"``.
         """
-        deadline = whole(timeout)
-
-        def listing(client: Client, token: CancelToken) -> list[types.Tool]:
-            pages = client._all(
-                lambda cursor: client.list_tools(
-                    cursor, timeout=_left(deadline, timeout), cancel=token, cache=cache
-                ),
-                "tools",
-            )
-            return list(pages)
-
-        found = self._each(_or_nothing(listing), deadline)
+        found = self._listed(lambda client: client.list_tools, "tools", timeout, cache)
         # A client of the user has no filter of its own.
         return self._named(self._tool_names, found, lambda server, name: self._rules.allows(server, name))
 
@@ -135,18 +122,9 @@ class ClientGroup(Members):
 
     def prompts(self, *, timeout: TimeoutArgument = UNSET, cache: str = "use") -> list[types.Prompt]:
         """Return the prompts of all servers, named as this group names them. See `tools`."""
-        deadline = whole(timeout)
-
-        def listing(client: Client, token: CancelToken) -> list[types.Prompt]:
-            pages = client._all(
-                lambda cursor: client.list_prompts(
-                    cursor, timeout=_left(deadline, timeout), cancel=token, cache=cache
-                ),
-                "prompts",
-            )
-            return list(pages)
-
-        return self._named(self._prompt_names, self._each(_or_nothing(listing), deadline))
+        return self._named(
+            self._prompt_names, self._listed(lambda client: client.list_prompts, "prompts", timeout, cache)
+        )
 
     def get_prompt(
         self,
@@ -170,18 +148,7 @@ class ClientGroup(Members):
         self, *, timeout: TimeoutArgument = UNSET, cache: str = "use"
     ) -> list[tuple[str, types.Resource]]:
         """Return the resources of all servers, each with the name of its server. See `tools`."""
-        deadline = whole(timeout)
-
-        def listing(client: Client, token: CancelToken) -> list[types.Resource]:
-            pages = client._all(
-                lambda cursor: client.list_resources(
-                    cursor, timeout=_left(deadline, timeout), cancel=token, cache=cache
-                ),
-                "resources",
-            )
-            return list(pages)
-
-        found = self._each(_or_nothing(listing), deadline)
+        found = self._listed(lambda client: client.list_resources, "resources", timeout, cache)
         return [(server, item) for server, items in found.items() for item in items]
 
     def read_resource(
@@ -212,6 +179,23 @@ class ClientGroup(Members):
             name, lambda: client.read_resource(uri, timeout=_left(deadline, timeout), **options)
         )
 
+    def _listed(
+        self, verb: Callable[[Client], Callable[..., Any]], items: str, timeout: TimeoutArgument, cache: str
+    ) -> dict[str, list[Any]]:
+        """List something of all servers: nothing of one that knows no such method."""
+        deadline = whole(timeout)
+
+        def listing(client: Client, token: CancelToken) -> list[Any]:
+            def page(cursor: Optional[str]) -> Any:
+                return verb(client)(cursor, timeout=_left(deadline, timeout), cancel=token, cache=cache)
+
+            try:
+                return list(client._all(page, items))
+            except MethodNotFound:
+                return []
+
+        return self._each(listing, deadline)
+
     def _named(
         self,
         names: Names,
@@ -241,20 +225,6 @@ class ClientGroup(Members):
             hint = f"; did you mean {close[0]!r}?" if close else ""
             raise UsageError(f"no server of the group has a {what} {name!r}{hint}")
         return origin
-
-
-def _or_nothing(
-    listing: Callable[[Client, CancelToken], list[T]],
-) -> Callable[[Client, CancelToken], list[T]]:
-    """Take a server that knows no such method for one that has none."""
-
-    def ask(client: Client, token: CancelToken) -> list[T]:
-        try:
-            return listing(client, token)
-        except MethodNotFound:
-            return []
-
-    return ask
 
 
 def _left(deadline: Deadline, timeout: TimeoutArgument) -> TimeoutArgument:
