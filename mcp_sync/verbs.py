@@ -327,11 +327,14 @@ class Verbs(WatchVerbs, TaskVerbs, FutureVerbs, ExtensionVerbs):
         deadline = self._deadline(timeout)
         if not (result_type is dict or callable(getattr(result_type, "model_validate", None))):
             raise UsageError(f"result_type must be dict or a pydantic model, not {result_type!r}")
+        given = as_dict("params", params)
+        if method == methods.CALL_TOOL.method and self._pins is not None:
+            self._pins.check(self, str(given.get("name")), options, deadline)  # type: ignore[arg-type]
         if self._engine.plan.cache is not None:
             options = options._replace(cache="bypass")
         if result_type is dict:
-            return self._engine.call_raw(spec, as_dict("params", params), options, deadline)
-        return self._engine.call(spec, as_dict("params", params), result_type, options, deadline)
+            return self._engine.call_raw(spec, given, options, deadline)
+        return self._engine.call(spec, given, result_type, options, deadline)
 
     def notify(
         self, method: str, params: Optional[Mapping[str, Any]] = None, *, timeout: TimeoutArgument = UNSET

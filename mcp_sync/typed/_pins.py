@@ -8,7 +8,7 @@ import json
 import os
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
@@ -18,9 +18,10 @@ from .._engine.call_options import CallOptions
 from .._engine.connection import Connection
 from ..errors import MCPError
 from ..options import UNSET, TimeoutArgument, check_seconds
-from ._lockfile import Definition, definition_of, fingerprint, read_lock, write_lock
+from ._lockfile import Definition, definition_of, digest_of, fingerprint, read_lock, write_lock
 
 if TYPE_CHECKING:
+    from .. import types
     from .._concurrency.deadline import Deadline
     from ..session import ClientSession
 
@@ -66,7 +67,27 @@ class Pins:
             return "is not pinned"
         if name not in now:
             return "is gone"
-        return None if now[name] == self.tools[name] else _diff(self.tools[name], now[name])
+        return None if _is_same(now[name], self.tools[name]) else _diff(self.tools[name], now[name])
+
+
+def _is_same(one: Definition, other: Definition) -> bool:
+    # To Python, 1 and True and 1.0 are the same.
+    return one == other and digest_of(one) == digest_of(other)
+
+
+def _by_name(tools: Iterable[types.Tool]) -> dict[str, Definition]:
+    """Return definitions by name.
+
+    Two tools of one name are both in one definition, unless they are the same: a host may show the first of
+    them to its model and its user, though a server has hidden it behind the one that was pinned.
+    """
+    found: dict[str, Definition] = {}
+    for tool in tools:
+        definition = definition_of(tool)
+        before = found.setdefault(tool.name, definition)
+        if not _is_same(before, definition):
+            found[tool.name] = {"name": tool.name, "definitions": [before, definition]}
+    return found
 
 
 def _diff(old: Definition, new: Definition) -> str:
@@ -129,12 +150,17 @@ def _told(change: str) -> str:
 
 
 class _Seen(NamedTuple):
-    """A list of tools, and what it is good for."""
+    """A list of tools, and what it is good for.
+
+    Attributes:
+        compared: How tools differ from their pins, as far as that was looked at.
+    """
 
     connection: weakref.ref[Connection]
     changes: int
     at: float
     tools: dict[str, Definition]
+    compared: dict[str, Optional[str]]
 
 
 class Guard:
@@ -176,10 +202,10 @@ class Guard:
         seen = self._seen
         connection = client._engine.connection(deadline, options.cancel)
         if seen is None or self._is_stale(seen, connection, pins):
-            tools = self.look(client, options, deadline)
-        else:
-            tools = seen.tools
-        change = pins.compare(tools, name)
+            seen = self._look(client, options, deadline)
+        if name not in seen.compared:
+            seen.compared[name] = pins.compare(seen.tools, name)
+        change = seen.compared[name]
         raise_if({} if change is None else {name: change}, pins)
 
     def _is_stale(self, seen: _Seen, connection: Connection, pins: Pins) -> bool:
@@ -189,11 +215,13 @@ class Guard:
 
     def look(self, client: ClientSession, options: CallOptions, deadline: Deadline) -> dict[str, Definition]:
         """List the tools of the server as they are now."""
+        return self._look(client, options, deadline).tools
+
+    def _look(self, client: ClientSession, options: CallOptions, deadline: Deadline) -> _Seen:
         # What is told from here on may be missing in the list.
         changes, at = self._changes, time.monotonic()
         connection = client._engine.connection(deadline, options.cancel)
         asking = CallOptions(headers=options.headers, cancel=options.cancel, cache="refresh")
         pages = client._all(lambda cursor: client._list_tools(cursor, asking, deadline), "tools")
-        tools = {tool.name: definition_of(tool) for tool in pages}
-        self._seen = _Seen(weakref.ref(connection), changes, at, tools)
-        return tools
+        seen = self._seen = _Seen(weakref.ref(connection), changes, at, _by_name(pages), {})
+        return seen
