@@ -87,8 +87,7 @@ def _signature(parameters: list[Parameter], is_open: bool) -> inspect.Signature:
         for each in parameters
     ]
     if is_open:
-        names = {each.name for each in parameters}
-        rest = "arguments" if "arguments" not in names else "more_arguments"
+        rest = identifiers(["arguments"], "arg", {each.name for each in parameters})["arguments"]
         found.append(inspect.Parameter(rest, inspect.Parameter.VAR_KEYWORD))
     return inspect.Signature(found, return_annotation=Shown("CallToolResult"))
 

@@ -106,6 +106,17 @@ def test_arguments_with_odd_names_have_near_ones():
     assert got == {"got": {"self": 1, "max-items": 2, "from": "a"}}
 
 
+def test_no_argument_gets_in_the_way_of_the_others_that_a_tool_takes():
+    names = ("arguments", "more_arguments")
+    schema = {"type": "object", "properties": {name: {} for name in names}, "additionalProperties": True}
+    tool = FakeTool(lambda **arguments: {"got": arguments}, name="open", input_schema=schema)
+    with Client(InMemory(FakeServer(tools=[tool]))) as client:
+        *declared, rest = inspect.signature(client.tool.open).parameters.values()
+        assert [each.name for each in declared] == list(names)
+        assert rest.kind is inspect.Parameter.VAR_KEYWORD
+        assert client.tool.open(arguments=1, x=2).structured_content == {"got": {"arguments": 1, "x": 2}}
+
+
 def test_the_tools_do_not_keep_a_client_alive(server):
     client = Client(InMemory(server))
     client.tool.search(query="x")
