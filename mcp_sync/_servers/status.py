@@ -19,7 +19,7 @@ class ServerStatus(NamedTuple):
         name: Its name.
         state: ``"idle"`` (not used yet), ``"opening"``, ``"open"``, ``"lost"`` (the next call opens it anew),
             ``"failed"`` (it could not be opened), ``"closed"`` or ``"disabled"``.
-        error: Why it is lost, or failed.
+        error: Why it is lost, or failed; otherwise why the last attempt to use it did.
         era: The revision of the protocol, while it is open.
         server: Name and version, as it tells them.
     """
@@ -71,7 +71,7 @@ def status_of(name: str, client: Optional[Client], failure: Optional[MCPError] =
         server = " ".join(str(told[key]) for key in ("name", "version") if told.get(key))
         return ServerStatus(name, "open", failure, connection.era.version, server or None)
     if is_opening:
-        return ServerStatus(name, "opening")
+        return ServerStatus(name, "opening", failure)
     failure = failure or engine.opening_error
     if connection is not None:
         return ServerStatus(name, "lost", failure or connection.error)

@@ -36,7 +36,13 @@ class Rules:
     def allows(self, server: str, tool: str) -> bool:
         """Whether a tool may be used."""
         is_allowed = self._allow is None or _applies(self._allow, server, tool)
-        return is_allowed and not (self._deny is not None and _applies(self._deny, server, tool))
+        return is_allowed and not (self._deny is not None and self._denies(server, tool))
+
+    def _denies(self, server: str, tool: str) -> bool:
+        if _applies(self._deny, server, tool):
+            return True
+        # The name of a tool may have a slash, too: in doubt it is denied.
+        return not callable(self._deny) and matches(tool, self._deny)
 
 
 def _checked(name: str, rule: Any) -> Any:

@@ -40,7 +40,8 @@ class ClientGroup(Members):
             ``-``. Others are cut and get a digest.
         allow: Which tools there are, in lists and for calls: patterns (as of `fnmatch`) for the names that
             the servers give them, or for ``server/tool``; or ``f(server, tool)``, which returns whether.
-        deny: Which there are not, even if allowed; the same way.
+        deny: Which there are not, even if allowed; the same way. In doubt, where a tool has a slash in its
+            own name, a pattern with a slash counts for that as well.
         on_error: What happens where all servers are asked and some fail: ``"skip"`` them with a warning in
             the log, or ``"raise"`` the first error.
         threads: How many servers are opened or asked at a time.

@@ -241,6 +241,18 @@ def test_filters_hold_for_lists_and_calls_by_the_group_and_by_its_clients(rules:
     own.close()
 
 
+def test_a_tool_with_a_slash_in_its_name_is_denied_by_it_and_allowed_only_with_its_server() -> None:
+    servers = {"web": InMemory(named("web", "admin/delete", "read"))}
+    with ClientGroup(servers, deny=["admin/*"]) as group:
+        assert tool_names(group) == ["web_read"]
+        with pytest.raises(UsageError, match="not among those that may be used"):
+            group.call_tool("web_admin/delete")
+    with ClientGroup(servers, allow=["admin/delete"]) as group:
+        assert tool_names(group) == []
+    with ClientGroup(servers, allow=["web/admin/*"]) as group:
+        assert tool_names(group) == ["web_admin/delete"]
+
+
 # --- prompts and resources ----------------------------------------------------------------------------
 
 
