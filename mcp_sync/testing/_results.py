@@ -23,7 +23,9 @@ def tool_result(value: Any) -> dict[str, Any]:
     A result (a dict with ``content``, or one that begins a task) and content blocks (a dict with a known
     ``type``, or a list of them) are taken as they are; any other dict becomes structured content and its
     JSON text; a string becomes text; ``None`` becomes no content; everything else becomes its JSON text.
+    Models of ``mcp_sync.types``, and other models of pydantic, count as the dicts that they become.
     """
+    value = _plain(value)
     if isinstance(value, dict):
         if isinstance(value.get("content"), list) or value.get("resultType") == "task":
             return dict(value)
@@ -35,6 +37,17 @@ def tool_result(value: Any) -> dict[str, Any]:
     if value is None:
         return {"content": []}
     return {"content": [text_content(value if isinstance(value, str) else json.dumps(value))]}
+
+
+def _plain(value: Any) -> Any:
+    """Return dicts instead of models, also in a list."""
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    to_wire = getattr(value, "to_wire", None)
+    if callable(to_wire):
+        return to_wire()
+    dump = getattr(value, "model_dump", None)
+    return dump(mode="json") if callable(dump) else value
 
 
 def guarded(function: Callable[..., Any], *args: Any) -> dict[str, Any]:
@@ -56,6 +69,7 @@ def tool_failure(text: str) -> dict[str, Any]:
 
 def prompt_result(value: Any, description: Optional[str]) -> dict[str, Any]:
     """Make the result of ``prompts/get``: of a result, a list of messages, a message, or the user's words."""
+    value = _plain(value)
     if isinstance(value, dict) and "messages" in value:
         return dict(value)
     messages = value if isinstance(value, list) else [value]
@@ -73,6 +87,7 @@ def _prompt_message(value: Any) -> dict[str, Any]:
 
 def read_result(uri: str, value: Any, mime_type: Optional[str]) -> dict[str, Any]:
     """Make the result of ``resources/read``: of a result, a list of contents, one of them, text or bytes."""
+    value = _plain(value)
     if isinstance(value, dict) and "contents" in value:
         return dict(value)
     parts = value if isinstance(value, list) else [value]

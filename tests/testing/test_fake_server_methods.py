@@ -7,9 +7,15 @@ from typing import Annotated, Any, Literal, Optional
 
 import pytest
 from plain_peer import PREFIX, Peer, text_of
+from pydantic import BaseModel
 
+from mcp_sync import types
 from mcp_sync._protocol.versions import LATEST_HANDSHAKE, LATEST_MODERN
 from mcp_sync.testing import FakePrompt, FakeResource, FakeServer, FakeTool, RpcError, ToolContext
+
+
+class Point(BaseModel):
+    x: int
 
 
 def add(a: int, b: float = 1.5) -> dict[str, float]:
@@ -102,6 +108,12 @@ def test_a_tool_can_be_described_in_full() -> None:
         ),
         ([{"type": "text", "text": "1"}], {"content": [{"type": "text", "text": "1"}]}),
         ({"content": [], "isError": True}, {"content": [], "isError": True}),
+        (
+            [types.ImageContent(data="", mime_type="x/y"), types.TextContent(text="1")],
+            {"content": [{"type": "image", "data": "", "mimeType": "x/y"}, {"type": "text", "text": "1"}]},
+        ),
+        (types.CallToolResult(content=[], is_error=True), {"content": [], "isError": True}),
+        (Point(x=1), {"content": [{"type": "text", "text": '{"x": 1}'}], "structuredContent": {"x": 1}}),
     ],
 )
 def test_what_a_tool_returns_becomes_its_result(returned: Any, expected: Any) -> None:
