@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
@@ -14,7 +14,7 @@ from typing import Any, Optional, Union
 from ..errors import UsageError
 from ._entries import is_extension, read_entry
 from ._errors import ConfigError, Place
-from ._reading import Origin, as_path, find_servers, origin_of, read_file
+from ._reading import Origin, as_path, find_servers, local_servers, origin_of, read_file
 from ._server import ServerConfig
 from ._variables import Inputs, Variables
 
@@ -80,6 +80,9 @@ def load_config(source: Union[str, PathLike[str], Mapping[str, Any]], *, inputs:
     one that may be missing, ``${file:path}`` is the content of a file, ``${input:id}`` a value of ``inputs``,
     and ``$${`` stands for ``${``. They are replaced when a server is used, not before.
 
+    ``.claude.json`` has the servers of the user, and those that Claude Code keeps there for the project in
+    whose folder this process runs; the latter win.
+
     Paths are relative to the folder of the file, or to that of the project if it lies in one for a host
     (``.vscode``). A ``timeout`` up to 3600 is in seconds, above it in milliseconds.
 
@@ -98,13 +101,18 @@ def load_config(source: Union[str, PathLike[str], Mapping[str, Any]], *, inputs:
         origin, found = Origin(None, str(Path.cwd())), source
         is_table = _is_table_of_servers(source)
         entries = source if is_table else find_servers(source, Place())
+        in_project: tuple[str, Mapping[str, Any]] = ("", {})
     else:
         path = as_path(source)
         origin, found = origin_of(path), read_file(path)
         entries = find_servers(found, Place(origin.file))
-    return _build(
-        entries, Variables(origin.folder, origin.bare_variables, _declared(found), inputs), origin.file
-    )
+        in_project = local_servers(found, path)
+    variables = Variables(origin.folder, origin.bare_variables, _declared(found), inputs)
+    described = {name: (entry, variables) for name, entry in entries.items()}
+    folder, local = in_project
+    # Those of the project win.
+    described.update({name: (entry, replace(variables, folder=folder)) for name, entry in local.items()})
+    return _build(described, origin.file)
 
 
 def _is_table_of_servers(source: Mapping[str, Any]) -> bool:
@@ -125,9 +133,9 @@ def _declared(found: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     return {str(each.get("id")): each for each in inputs if isinstance(each, Mapping)}
 
 
-def _build(entries: Mapping[str, Any], variables: Variables, file: Optional[str]) -> Config:
+def _build(entries: Mapping[str, tuple[Any, Variables]], file: Optional[str]) -> Config:
     servers, warnings = {}, []
-    for name, entry in entries.items():
+    for name, (entry, variables) in entries.items():
         if is_extension(entry):
             warnings.append(f"{Place(file, str(name))}: left out, since an extension of the host starts it")
             continue

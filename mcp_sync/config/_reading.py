@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
@@ -16,6 +16,8 @@ from ._keys import plain
 _LARGEST = 16 * 1024 * 1024
 # Folders in which a host keeps its settings of a project.
 _HOST_FOLDERS = (".vscode", ".cursor", ".gemini", ".claude", ".codex", ".idea", ".kiro", ".roo", ".zed")
+# The file in which Claude Code keeps servers of the user and of projects, beside much else.
+CLAUDE_CODE = ".claude.json"
 # Hosts that take comments in their JSON.
 _WITH_COMMENTS = (".vscode", ".gemini", ".zed", "zed", "Zed")
 
@@ -122,8 +124,43 @@ def find_servers(found: Mapping[str, Any], place: Place) -> Mapping[str, Any]:
             if not isinstance(servers, Mapping):
                 raise place.error(f"the servers must be an object, not a {type(servers).__name__}")
             return servers
+    if place.file is not None and Path(place.file).name == CLAUDE_CODE:
+        # It is there whether anybody uses servers or not.
+        return {}
     keys = ", ".join(sorted(map(str, found))[:10]) or "nothing at all"
     raise place.error(f"there is neither mcpServers nor servers in it, but {keys}")
+
+
+def local_servers(found: Mapping[str, Any], path: Path) -> tuple[str, Mapping[str, Any]]:
+    """Return the servers that Claude Code keeps for one project in ``.claude.json``.
+
+    The project is the folder in which this process runs, or that of the repository of git that it is in.
+
+    Returns:
+        The folder of the project, and the entries of its servers, by name.
+
+    Raises:
+        ConfigError: They have a form that the host does not write.
+    """
+    projects = found.get("projects") if path.name == CLAUDE_CODE else None
+    if isinstance(projects, Mapping):
+        for folder in _project_folders():
+            project = projects.get(folder.as_posix(), projects.get(str(folder)))
+            servers = project.get("mcpServers") if isinstance(project, Mapping) else None
+            if servers:
+                if isinstance(servers, Mapping):
+                    return str(folder), servers
+                kind = type(servers).__name__
+                raise Place(str(path)).error(f"the servers of {folder} must be an object, not a {kind}")
+    return "", {}
+
+
+def _project_folders() -> Iterator[Path]:
+    here = Path.cwd()
+    yield here
+    root = next((each for each in here.parents if (each / ".git").exists()), None)
+    if root is not None and not (here / ".git").exists():
+        yield root
 
 
 def as_path(path: Any) -> Path:

@@ -48,6 +48,40 @@ def test_claude_code(tmp_path: Path) -> None:
     assert config.warnings == ()
 
 
+def test_claude_code_with_servers_of_the_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project, other = tmp_path / "project", tmp_path / "other"
+    for folder in (project / ".git", project / "below", other):
+        folder.mkdir(parents=True)
+    local = {
+        "notes": {"command": "x", "cwd": "data"},
+        "api": {"type": "http", "url": "https://mine.example/"},
+    }
+    written = {
+        "numStartups": 3,
+        "mcpServers": {**files.CLAUDE_CODE["mcpServers"], "all": {"command": "y", "cwd": "data"}},
+        "projects": {project.as_posix(): {"mcpServers": local}, other.as_posix(): {"mcpServers": {}}},
+    }
+    path = files.write(tmp_path, written, ".claude.json")
+
+    for folder in (project, project / "below"):
+        monkeypatch.chdir(folder)
+        config = load_config(path)
+        assert list(config.servers) == ["api", "all", "notes"]
+        assert config["api"].url == "https://mine.example/"
+        assert config["notes"].target() == Stdio("x", cwd=str(project / "data"))
+        assert config["all"].target() == Stdio("y", cwd=str(tmp_path / "data"))
+    for folder in (other, tmp_path):
+        monkeypatch.chdir(folder)
+        assert list(load_config(path).servers) == ["api", "all"]
+    # It is there, with other things in it, whether anybody uses servers or not.
+    assert not load_config(files.write(tmp_path, {"numStartups": 3}, ".claude.json")).servers
+
+    monkeypatch.chdir(project)
+    wrong = {"projects": {project.as_posix(): {"mcpServers": [1]}}}
+    with pytest.raises(ConfigError, match=r"\.claude\.json: the servers of .*project must be an object"):
+        load_config(files.write(tmp_path, wrong, ".claude.json"))
+
+
 def test_cursor(tmp_path: Path) -> None:
     files.write(tmp_path, "# for us\nexport EXTRA='some value'\nQUOTED=\"a\\nb\"\nPLAIN=x # why\n", ".env")
     config = load_config(files.write(tmp_path, files.CURSOR, ".cursor/mcp.json"))
