@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
 import click
 
 from .._version import __version__
+from ._colours import is_plain_terminal
 from ._exit import MEANINGS, ExitCode, Interrupted, exit_code, report
 
 if TYPE_CHECKING:
@@ -134,6 +135,8 @@ class App(click.Group):
 
         def run() -> Any:
             extra.update(standalone_mode=False, obj=command)
+            if is_plain_terminal():
+                extra["color"] = False
             try:
                 return main(words, prog_name or "mcp-sync", complete_var or COMPLETE_VARIABLE, **extra)
             except SystemExit:

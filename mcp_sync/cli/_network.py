@@ -8,8 +8,10 @@ import os
 import queue
 import socket
 import ssl
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from email.utils import parsedate_to_datetime
 from typing import Any, Callable, NamedTuple, Optional
 from urllib.parse import urlsplit
@@ -120,7 +122,7 @@ def look_at_network(url: str, headers: Mapping[str, str], seconds: float, report
     if stream is None:
         return False
     with stream:
-        return _ask(stream, place, parts, headers, report)
+        return _ask(stream, place, parts, headers, seconds, report)
 
 
 def _proxy(place: _Place) -> Optional[_Place]:
@@ -179,6 +181,29 @@ def _connect(place: _Place, seconds: float, report: Report) -> Optional[socket.s
     return stream
 
 
+@contextmanager
+def _bounded(stream: socket.socket, seconds: float) -> Iterator[threading.Event]:
+    """End a connection when its time is over; the event says that this was done.
+
+    The timeout of a socket is for each byte: a server that sends one now and then would keep us for ever.
+    """
+    done, is_over = threading.Event(), threading.Event()
+
+    def watch() -> None:
+        if not done.wait(seconds):
+            is_over.set()
+            with suppress(OSError):
+                # Not that of TLS, which would take its state away from whoever reads.
+                socket.socket.shutdown(stream, socket.SHUT_RDWR)
+
+    watching = spawn("doctor", "time", watch)
+    try:
+        yield is_over
+    finally:
+        done.set()
+        watching.join()
+
+
 def _trusted() -> Optional[str]:
     named = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE")
     if named:
@@ -197,14 +222,22 @@ def _secure(plain: socket.socket, place: _Place, seconds: float, report: Report)
         context = ssl.create_default_context(
             cafile=None if folder else bundle, capath=bundle if folder else None
         )
-        stream = context.wrap_socket(plain, server_hostname=place.host)
-    except ssl.SSLCertVerificationError as error:
+        stream = context.wrap_socket(plain, server_hostname=place.host, do_handshake_on_connect=False)
+    except (OSError, ValueError) as error:
         plain.close()
+        report.add("TLS", "failed", str(error))
+        return None
+    try:
+        with _bounded(stream, seconds) as is_over:
+            stream.do_handshake()
+    except ssl.SSLCertVerificationError as error:
+        stream.close()
         report.add("certificate", "failed", error.verify_message, _about_certificate(error.verify_message))
         return None
     except (OSError, ValueError) as error:
-        plain.close()
+        stream.close()
         reason = getattr(error, "reason", None) or str(error)
+        reason = f"not done within {seconds:g} s" if is_over.is_set() else reason
         report.add("TLS", "failed", str(reason), "does the server speak https on this port?")
         return None
     ends = ssl.cert_time_to_seconds(str((stream.getpeercert() or {}).get("notAfter")))
@@ -225,18 +258,26 @@ def _about_certificate(message: str) -> str:
     return ""
 
 
-def _ask(stream: Any, place: _Place, parts: Any, headers: Mapping[str, str], report: Report) -> bool:
+def _ask(
+    stream: Any, place: _Place, parts: Any, headers: Mapping[str, str], seconds: float, report: Report
+) -> bool:
     """Send one request that changes nothing, and look at the head of the answer."""
     connection = http.client.HTTPConnection(place.host, place.port)
     connection.sock = stream
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    fault = ""
     try:
-        connection.request("POST", path, json.dumps(_ASKING).encode(), {**_HEADERS, **headers})
-        answer = connection.getresponse()
+        with _bounded(stream, seconds) as is_over:
+            connection.request("POST", path, json.dumps(_ASKING).encode(), {**_HEADERS, **headers})
+            answer = connection.getresponse()
     except (OSError, http.client.HTTPException, ValueError) as error:
-        text = str(error) or type(error).__name__
+        fault = str(error) or type(error).__name__
+    if is_over.is_set():
+        # What ends in the midst of its headers looks like an answer.
+        fault = f"no whole answer within {seconds:g} s"
+    if fault:
         report.add(
-            "HTTP", "failed", text, "is that port one for HTTP? is it http instead of https, or reverse?"
+            "HTTP", "failed", fault, "is that port one for HTTP? is it http instead of https, or reverse?"
         )
         return False
     with answer:

@@ -1,4 +1,4 @@
-"""The progress of a call: a live bar on a terminal, lines of plain text elsewhere."""
+"""The progress of a call: a live bar on a terminal that can be drawn on, lines of plain text elsewhere."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Optional
 
+import click
+
 from .._protocol.visible import clean
+from ._colours import is_dumb_terminal
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -18,6 +21,8 @@ _WIDTH = 20
 
 class LiveBar:
     """Draws the progress of one call on standard error, from its first report on.
+
+    A terminal that cannot be drawn on gets a line for each report.
 
     Safe from any thread. Use it as a context manager; `report` is the progress callback.
     """
@@ -47,6 +52,9 @@ class LiveBar:
         """Draw a report."""
         with self._lock:
             if self._paused:
+                return
+            if is_dumb_terminal():
+                click.echo(clean(f"{self._label} {progress_line(progress, total, message)}"), err=True)
                 return
             if self._bar is None:
                 self._start()

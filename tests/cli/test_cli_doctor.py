@@ -73,6 +73,34 @@ def test_a_bad_status_is_shown(status: int, code: int, state: str) -> None:
     assert (found["HTTP"], found["protocol"]) == (state, "failed")
 
 
+@pytest.mark.parametrize(("scheme", "step"), [("http", "HTTP"), ("https", "TLS")])
+def test_a_server_that_drips_is_left_when_the_time_is_over(scheme: str, step: str) -> None:
+    # The beginning of a head, and that of a message of TLS which never ends.
+    begin = b"HTTP/1.1 200 OK\r\nX-Drip: " if scheme == "http" else b"\x16\x03\x03\x40\x00"
+    gone = threading.Event()
+
+    def drip(listener: socket.socket) -> None:
+        connection = listener.accept()[0]
+        with connection:
+            try:
+                connection.sendall(begin)
+                while not gone.wait(0.05):
+                    connection.sendall(b"a")
+            except OSError:
+                pass
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        dripping = threading.Thread(target=drip, args=(listener,))
+        dripping.start()
+        ran = invoke("doctor", f"{scheme}://127.0.0.1:{listener.getsockname()[1]}/mcp", "--timeout", "1")
+        gone.set()
+        dripping.join()
+
+    assert ran.code == 3
+    assert f"FAILED {step}" in ran.out
+    assert "within 1 s" in ran.out
+
+
 def test_a_401_without_metadata_asks_for_a_token() -> None:
     with build().serve_http(intercept=lambda request: HTTPReply(401)) as endpoint:
         ran = invoke("doctor", endpoint.url)

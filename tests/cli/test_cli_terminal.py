@@ -253,3 +253,25 @@ def test_in_a_narrow_terminal_progress_stays_on_one_line() -> None:
     assert "countdo" in drawn[-1]
     assert max(map(len, drawn)) <= 20
     assert "\x1b" not in "".join(drawn)
+
+
+@pytest.mark.parametrize("environment", [{"NO_COLOR": "1", "TERM": "xterm"}, {"TERM": "dumb"}])
+@pytest.mark.parametrize("words", [["doctor"], ["tools"], ["servers"]])
+def test_nothing_is_coloured_where_that_is_not_wanted(words: list[str], environment: dict[str, str]) -> None:
+    server = ["--", sys.executable, "-m", "mcp_sync.cli.demo_server"] if words != ["servers"] else []
+    command = [sys.executable, "-m", "mcp_sync.cli", *words, *server]
+    with Terminal(command, child_environment(**environment)) as terminal:
+        assert terminal.finish() == 0
+        assert "\x1b" not in terminal.screen
+
+
+def test_a_terminal_that_cannot_be_drawn_on_gets_lines() -> None:
+    server = ["--", sys.executable, "-m", "mcp_sync.cli.demo_server"]
+    command = [sys.executable, "-m", "mcp_sync.cli", "call", "countdown", "steps=2", "delay=0", *server]
+    with Terminal(command, child_environment(TERM="dumb")) as terminal:
+        assert terminal.finish() == 0
+        assert terminal.screen.splitlines() == [
+            "countdown [##########..........] 1/2  1 to go",
+            "countdown [####################] 2/2  0 to go",
+            "liftoff",
+        ]
