@@ -47,7 +47,7 @@ def info(options: CommonOptions, words: tuple[str, ...]) -> None:
         _show.echo_json(told)
         return
     for line in _lines(told):
-        _show.echo(line)
+        click.echo(_show.clean(line))
 
 
 def _lines(told: dict[str, Any]) -> list[str]:

@@ -13,6 +13,8 @@ import click
 
 _SECONDS = 2.0
 _KEPT = 300.0
+# A server that did not answer may be up by then, or somebody logged in; each key pressed need not ask it.
+_KEPT_FAILURE = 15.0
 _MOST = 500
 
 # A longer name is no help to anybody.
@@ -105,13 +107,13 @@ def _kept_or_asked(context: click.Context, word: str) -> dict[str, Any]:
 
 def _kept(path: Path) -> Optional[dict[str, Any]]:
     try:
-        # From the future: the clock was set back since.
-        if not 0 <= time.time() - path.stat().st_mtime < _KEPT:
-            return None
+        age = time.time() - path.stat().st_mtime
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    # From the future: the clock was set back since.
+    is_fresh = 0 <= age < (_KEPT if found else _KEPT_FAILURE)
+    return found if is_fresh and isinstance(found, dict) else None
 
 
 def _keep(path: Path, found: dict[str, Any]) -> None:
@@ -153,5 +155,8 @@ def _names(names: Any) -> list[str]:
 
 
 def _is_plain(name: str) -> bool:
-    """Whether a name may be put into a command line that somebody is typing: it shows what it is."""
-    return len(name) <= _LONGEST and name.isprintable()
+    """Whether a name may be put into a command line that somebody is typing.
+
+    It shows what it is, and is no option: ``--config=...`` as the name of a tool, say.
+    """
+    return len(name) <= _LONGEST and name.isprintable() and not name.startswith("-")

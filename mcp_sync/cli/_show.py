@@ -24,7 +24,11 @@ _EFFECTIVE = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 def echo(text: str) -> None:
     """Print to standard output: cleaned on a terminal, letter by letter into a pipe or a file."""
-    click.echo(clean(text.replace("\r\n", "\n")) if sys.stdout.isatty() else text)
+    if sys.stdout.isatty():
+        click.echo(clean(text.replace("\r\n", "\n")))
+    else:
+        # click would take colours out.
+        click.echo(text, color=True)
 
 
 def heading(text: str) -> None:

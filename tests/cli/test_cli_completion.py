@@ -70,6 +70,7 @@ def test_names_of_servers_come_from_the_configuration(
 
 def test_tools_and_their_arguments_come_from_the_server(url: str, server: FakeServer) -> None:
     server.add_tool(lambda: "", "evil\x1b[31m")
+    server.add_tool(lambda: "", "--config=evil.json")
 
     assert completed("call", url, "") == ["add", "countdown", "greet", "fail"]
     assert completed("call", url, "c") == ["countdown"]
@@ -88,6 +89,20 @@ def test_a_server_is_asked_once_in_five_minutes(url: str, server: FakeServer, ow
     os.utime(kept, (past, past))
     completed("call", url, "a")
     assert len(server.received("tools/list")) == 2
+
+
+def test_a_server_that_did_not_answer_is_asked_again_soon(server: FakeServer, own_home: Path) -> None:
+    with server.serve_http() as endpoint:
+        url, port = endpoint.url, int(endpoint.url.split(":")[2].split("/")[0])
+    assert completed("call", url, "") == []
+
+    with server.serve_http(port=port):
+        # Not at each key.
+        assert completed("call", url, "a") == []
+        (kept,) = (own_home / "completion").iterdir()
+        past = time.time() - 20
+        os.utime(kept, (past, past))
+        assert completed("call", url, "a") == ["add"]
 
 
 def test_nothing_is_started_and_nothing_said_where_nobody_answers(

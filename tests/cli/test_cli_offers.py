@@ -156,6 +156,16 @@ def test_info_shows_what_the_server_says_about_itself(url: str) -> None:
     assert told["serverInfo"]["name"] == "mcp-sync-demo"
 
 
+def test_what_the_server_says_about_itself_cannot_drive_a_terminal_behind_a_pipe() -> None:
+    server = FakeServer(instructions="Go\x1b]0;title\x07", server_info={"name": "a\x1b[31mb", "version": "1"})
+    with server.serve_http() as endpoint:
+        ran = invoke("info", endpoint.url)
+
+    assert ran.code == 0
+    assert "a\\x1b[31mb 1\n" in ran.out
+    assert ran.out.endswith("  Go\\x1b]0;title\\x07\n")
+
+
 def test_events_are_printed_as_they_come(server: FakeServer, url: str) -> None:
     def change() -> None:
         server.wait_for_subscriptions()

@@ -194,6 +194,15 @@ def test_a_reader_that_goes_away_in_the_midst_ends_it_with_141() -> None:
     assert (done.returncode, done.stderr) == (141, b"")
 
 
+def test_a_result_goes_into_a_pipe_letter_by_letter() -> None:
+    server = (
+        "from mcp_sync.testing import FakeServer\n"
+        "FakeServer(tools={'paint': lambda: 'a\\x1b[31mred\\x1b[0m'}).serve_stdio()"
+    )
+
+    assert run("call", "paint", "--", sys.executable, "-c", server).out == "a\x1b[31mred\x1b[0m\n"
+
+
 @pytest.mark.skipif(os.name != "posix", reason="Ctrl-C is a POSIX signal here")
 @pytest.mark.parametrize("mode", ["2025-11-25", "2026-07-28"])
 def test_ctrl_c_tells_the_server_over_http(mode: str) -> None:
