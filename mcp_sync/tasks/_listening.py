@@ -31,7 +31,7 @@ def listening(handles: Iterable[TaskHandle]) -> Iterator[None]:
 
     ``result``, `as_completed` and the like look at a task as soon as its server has told of it, instead of
     after the interval that the server wishes. They look all the same if it never does: because it does not
-    know how, or because the stream broke off, which is not mended.
+    know how, because the stream broke off, which is not mended, or because there can be no more threads.
 
     It costs one thread for each client, and over HTTP one connection more ("Task Status Notifications" in
     SEP-2663; up to 2025-11-25 the server's own stream). Servers on a pipe or a WebSocket of those older
@@ -60,7 +60,10 @@ def listening(handles: Iterable[TaskHandle]) -> Iterator[None]:
                 stack.enter_context(engine.listening())
             else:
                 run = copy_context().run
-                threads.append(spawn(settings.name, "tasks", run, _listen, engine, ids, token))
+                try:
+                    threads.append(spawn(settings.name, "tasks", run, _listen, engine, ids, token))
+                except RuntimeError as error:
+                    logger.warning("Nobody hears of tasks, which are looked at: no thread (%s)", error)
         yield
 
 

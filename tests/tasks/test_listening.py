@@ -87,3 +87,28 @@ def test_nothing_is_nothing_to_listen_for():
         pass
     with pytest.raises(UsageError), listening(["t1"]):
         pass
+
+
+@pytest.mark.parametrize("version", [LATEST_MODERN, LATEST_HANDSHAKE])
+def test_tasks_are_looked_at_as_ever_where_there_can_be_no_more_threads(version, monkeypatch):
+    plain = threading.Thread.start
+
+    def start(thread):
+        if thread.name.endswith(("-tasks", "-get-stream")):
+            raise RuntimeError("can't start new thread")
+        plain(thread)
+
+    served = FakeServer()
+
+    def work(context: ToolContext) -> str:
+        return "done"
+
+    served.tool(task=True)(work)
+    with served.serve_http() as endpoint, Client(endpoint.url, mode=version) as client:
+        handle = client.start_task("work")
+        monkeypatch.setattr(threading.Thread, "start", start)
+        with listening([handle]):
+            assert handle.result(timeout=20).text == "done"
+        monkeypatch.setattr(threading.Thread, "start", plain)
+        assert client._engine.plan.listeners == 0
+    served.tasks.end()

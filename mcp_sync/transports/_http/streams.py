@@ -12,7 +12,7 @@ from ..._concurrency.deadline import Deadline
 from ..._concurrency.pending import PendingCall
 from ..._concurrency.threads import spawn
 from ..._protocol.recovery import Attempts, ends_resumption, resume_delay
-from ...errors import ConnectionLost, HTTPStatusError, MCPError
+from ...errors import ConnectFailed, ConnectionLost, HTTPStatusError, MCPError
 from ...options import Retry
 from .._base import Inbound
 from .endpoint import Endpoint
@@ -158,8 +158,11 @@ class GetStream:
         self.has_stood = False
 
     def start(self, owner: str) -> None:
-        """Start the thread."""
-        self.threads.append(spawn(owner, "get-stream", self._run))
+        """Start the thread; where there can be none, go on without the stream."""
+        try:
+            self.threads.append(spawn(owner, "get-stream", self._run))
+        except RuntimeError as error:
+            self._give_up(ConnectFailed(f"GET: no thread could be started: {error}"))
 
     def stop(self) -> None:
         """Have the thread end. From any thread; does not block."""
@@ -227,7 +230,7 @@ class GetStream:
         fault = translated(error, exchange, "GET", self._peer)
         if not isinstance(fault, MCPError):
             raise fault
-        logger.info("%s offers no stream of its own, going on without it: %s", self._peer, fault)
+        logger.info("Going on without a stream of %s of its own: %s", self._peer, fault)
         self.is_over = True
         self._inbound.report(fault)
         self._inbound.stream_lost(fault)
