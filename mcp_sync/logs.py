@@ -13,6 +13,8 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any
 
+from .errors._printable import printable
+
 if TYPE_CHECKING:
     from . import types
 
@@ -122,14 +124,3 @@ def _text(data: Any) -> tuple[str, bool]:
     # JSON is escaped already, but for the length.
     text = data if isinstance(data, str) else json.dumps(data, default=str)
     return printable(text, LONGEST), len(text) > LONGEST
-
-
-def printable(text: str, longest: int) -> str:
-    """Return a text on one line, without control characters, and not too long."""
-    cut = text[:longest]
-    shown = cut if cut.isprintable() else "".join(map(_shown, cut))
-    return shown if len(text) <= longest else f"{shown}... ({len(text)} characters)"
-
-
-def _shown(letter: str) -> str:
-    return letter if letter.isprintable() else letter.encode("unicode_escape").decode()

@@ -16,7 +16,7 @@ from ._concurrency.fork import hold_off
 from ._masking import masked, masked_text, public_uri
 from ._version import __version__
 from .errors import HTTPStatusError, RemoteError, UsageError
-from .logs import printable
+from .errors._printable import printable
 from .tracing import ObservedCall
 
 _SCOPE = "mcp_sync"

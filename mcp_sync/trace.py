@@ -19,7 +19,7 @@ from ._concurrency.deadline import Deadline
 from ._concurrency.pending import PendingCall
 from ._masking import masked, masked_text, public_uri
 from .errors import MCPError, UsageError
-from .logs import printable
+from .errors._printable import printable
 from .transports._base import Channel, Frame, Inbound
 
 logger = logging.getLogger("mcp_sync.trace")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ._base import UsageError
+from ._printable import printable
 from ._protocol import ProtocolError
 from ._remote import RemoteError
 
@@ -23,7 +24,8 @@ class TaskGone(RemoteError):
         self.task_id = task_id
 
     def __str__(self) -> str:
-        return f"the server does not know the task {self.task_id} (any more): {super().__str__()}"
+        task = printable(self.task_id or "")
+        return f"the server does not know the task {task} (any more): {super().__str__()}"
 
 
 class InvalidHandle(UsageError):

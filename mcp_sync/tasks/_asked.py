@@ -9,7 +9,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Optional
 
 from .._concurrency import fork
+from .._protocol.brief import excerpt
 from ..errors import InvalidResult
+from ..errors._printable import printable
 
 
 class Asked:
@@ -51,7 +53,8 @@ class Asked:
         for key, request in requests.items():
             if key in self._digests and self._digests[key] != _digest(request):
                 raise InvalidResult(
-                    f"task {task_id} uses the key {key!r} for another input request than before",
+                    f"task {printable(task_id)} uses the key {excerpt(repr(key))} for another input request "
+                    "than before",
                     result=dict(requests),
                 )
         return {key: request for key, request in requests.items() if key not in self._digests}

@@ -29,6 +29,7 @@ from ..errors import (
     another,
     remote_error,
 )
+from ..errors._printable import printable
 from ._extension import GET, RESULT, UPDATE
 from ._known import Known
 from ._pace import LEAST, Pace
@@ -42,6 +43,8 @@ logger = logging.getLogger("mcp_sync.session")
 _SILENCE, _SHARED_SILENCE = 15.0, 0.5
 # Seconds of silence after which a look counts as failed where other tasks wait for the thread.
 _SHARED_LOOK = 2.0
+# How many characters of a server's words an error shows.
+_LONGEST_WORDS = 500
 _NOTIFICATIONS = ("notifications/tasks", "notifications/tasks/status")
 
 
@@ -102,7 +105,8 @@ class Following:
     @property
     def title(self) -> str:
         """How the task is called in errors."""
-        return f"task {self.task_id} of tool {self.tool}" if self.tool else f"task {self.task_id}"
+        title = f"task {printable(self.task_id)}"
+        return f"{title} of tool {printable(self.tool)}" if self.tool else title
 
     def look(self) -> TaskState:
         """Ask how the task is getting on.
@@ -327,7 +331,7 @@ class Following:
             InvalidResult: It has completed, but has no result.
         """
         if state.status == "cancelled":
-            words = f": {state.status_message}" if state.status_message else ""
+            words = f": {printable(state.status_message, _LONGEST_WORDS)}" if state.status_message else ""
             raise CallCancelled(
                 f"{self.title} was cancelled{words}", reason=state.status_message, request_sent=True
             )
@@ -371,5 +375,7 @@ def _failure(state: TaskState) -> MCPError:
     if type(code) is not int:
         code = -32603
     if not isinstance(message, str):
-        message = state.status_message or f"task {state.id} failed, and the server does not say why"
+        message = (
+            state.status_message or f"task {printable(state.id)} failed, and the server does not say why"
+        )
     return remote_error(code, message, error.get("data"))

@@ -13,7 +13,9 @@ from .._concurrency.deadline import Deadline
 from .._engine.interim import InterimCall
 from .._input_answers import answer_to_wire
 from .._protocol import methods
+from .._protocol.brief import excerpt
 from ..errors import InputRequired, InvalidParams, NotSupported, ResourceNotFound, UsageError
+from ..errors._printable import printable
 from ..handlers import ProgressCallback
 from ..options import UNSET, TimeoutArgument, check_validation
 from ._asked import Asked
@@ -66,8 +68,7 @@ class TaskHandle:
 
     def __repr__(self) -> str:
         status = self._known.last.status if self._known.last is not None else "not asked yet"
-        # Both come from outside, and may hold line breaks.
-        task_id, tool = repr(self.id)[1:-1], repr(self.tool)[1:-1]
+        task_id, tool = printable(self.id), printable(self.tool)
         return f"<TaskHandle {task_id or 'answered at once'} of tool {tool or '?'}: {status}>"
 
     # --- the state -----------------------------------------------------------------------------------
@@ -211,7 +212,7 @@ class TaskHandle:
         asked = self._open(state)
         wrong = sorted(given.keys() - asked.keys())
         if state is None or not given or wrong:
-            wanted = ", ".join(sorted(map(repr, asked))) or "nothing (any more)"
+            wanted = ", ".join(sorted(excerpt(repr(key)) for key in asked)) or "nothing (any more)"
             raise UsageError(
                 f"{following.title} asks for {wanted}, and the answers are for {wrong or 'nothing'}"
             )

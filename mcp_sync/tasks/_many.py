@@ -19,6 +19,7 @@ from ..errors import (
     UsageError,
     another,
 )
+from ..errors._printable import printable
 from ..options import check_seconds
 from ._following import task_of
 from ._handle import TaskHandle
@@ -108,7 +109,7 @@ class _Queue:
             bound, failing = error.timeout, self._failing()
             text = f"{self._those_left()}, within {bound or 0:g} s"
             if failing is not None:
-                text += f"; of {failing.task_id}{failing.words[1:]}"
+                text += f"; of {printable(failing.task_id)}{failing.words[1:]}"
             fault = failing.fault if failing is not None else None
             raise CallTimeout(text, timeout=bound, request_sent=True) from fault
         except CallCancelled as error:
@@ -142,7 +143,7 @@ class _Queue:
         heapq.heapify(self._waiting)
 
     def _those_left(self) -> str:
-        ids = [handle.id for _, _, handle, _ in sorted(self._waiting, key=lambda entry: entry[1])]
+        ids = [printable(handle.id) for _, _, handle, _ in sorted(self._waiting, key=lambda entry: entry[1])]
         shown = ", ".join(ids[:_SHOWN]) + (", ..." if len(ids) > _SHOWN else "")
         return f"{len(ids)} of {self._count} tasks have not ended ({shown})"
 

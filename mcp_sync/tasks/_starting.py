@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Optional, Union, cast
 from .._calls import call_options
 from .._concurrency.deadline import Deadline
 from .._engine.call_options import CallOptions
+from .._protocol.brief import excerpt
 from ..errors import InvalidResult, UsageError
 from ._calling import as_tool_result, begin
 from ._extension import Tasks
@@ -53,5 +54,7 @@ def take_up(
     try:
         record.id.encode()
     except UnicodeEncodeError as error:
-        raise UsageError(f"the id of a task cannot be written as UTF-8: {record.id!a}") from error
+        raise UsageError(
+            f"the id of a task cannot be written as UTF-8: {excerpt(ascii(record.id))}"
+        ) from error
     return TaskHandle(owner, record, headers)

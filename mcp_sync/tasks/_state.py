@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
+from .._protocol.brief import excerpt
 from .._protocol.echoed import is_text
 from ..errors import InvalidResult
+from ..errors._printable import printable
 
 ENDED = ("completed", "failed", "cancelled")
 INPUT_REQUIRED = "input_required"
@@ -59,7 +61,9 @@ class TaskState:
         requests = self.raw.get("inputRequests") if self.status == INPUT_REQUIRED else None
         found = parse_input_requests(requests) if isinstance(requests, dict) else {}
         if found is None:
-            raise InvalidResult(f"the input requests of task {self.id} are malformed", result=self.raw)
+            raise InvalidResult(
+                f"the input requests of task {printable(self.id)} are malformed", result=self.raw
+            )
         return found
 
 
@@ -79,9 +83,13 @@ def read_state(raw: Mapping[str, Any], task_id: Optional[str] = None) -> TaskSta
     if not is_text(found):
         raise InvalidResult("the id of the task is no text, and cannot be sent back", result=raw)
     if task_id is not None and found != task_id:
-        raise InvalidResult(f"asked for task {task_id}, the server answered for {found}", result=raw)
+        raise InvalidResult(
+            f"asked for task {printable(task_id)}, the server answered for {printable(found)}", result=raw
+        )
     if status not in _KNOWN:
-        raise InvalidResult(f"task {found} has the unknown status {status!r}", result=raw)
+        raise InvalidResult(
+            f"task {printable(found)} has the unknown status {excerpt(repr(status))}", result=raw
+        )
     return TaskState(
         found,
         status,
@@ -104,11 +112,14 @@ def raw_requests(state: TaskState) -> dict[str, Any]:
         return {}
     requests = state.raw.get("inputRequests")
     if not isinstance(requests, dict):
-        raise InvalidResult(f"task {state.id} waits for input without saying which", result=state.raw)
+        raise InvalidResult(
+            f"task {printable(state.id)} waits for input without saying which", result=state.raw
+        )
     for key in requests:
         if not is_text(key):
             raise InvalidResult(
-                f"task {state.id} asks under the key {key!r}, which is no text", result=state.raw
+                f"task {printable(state.id)} asks under the key {excerpt(repr(key))}, which is no text",
+                result=state.raw,
             )
     return requests
 

@@ -538,3 +538,31 @@ def test_a_task_that_was_over_before_it_was_told_of_is_looked_at(kind):
     over = begun("completed", pollIntervalMs=60_000)
     with Client(kind(server(completed(), tools_call=lambda request: over)), timeout=10) as client:
         assert client.start_task("x").result().text == "done"
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (refusal(-32602, "no such task"), TaskGone),
+        (state("working", taskId="another"), InvalidResult),
+        (state("paused", taskId="\x1b[2J\n" + "y" * 100_000), InvalidResult),
+        (
+            state("cancelled", taskId="\x1b[2J\n" + "y" * 100_000, statusMessage="\x1b[2J" * 9999),
+            CallCancelled,
+        ),
+        (state("completed", taskId="\x1b[2J\n" + "y" * 100_000), InvalidResult),
+    ],
+)
+def test_no_id_that_a_server_gave_makes_an_error_long_or_hides_in_it(answer, kind):
+    task_id = "\x1b[2J\n" + "y" * 100_000
+    with Client(PostTarget(server(answer))) as client:
+        handle = client.task(task_id)
+        with pytest.raises(kind) as caught:
+            handle.result()
+        assert caught.value.task_id == task_id
+        for words in (str(caught.value), repr(handle)):
+            assert words.isprintable()
+            assert r"\x1b[2J\ny" in words
+            assert len(words) < 2000
+        (asked,) = [each for each in client._engine.plan.target.now.sent if each["method"] == "tasks/get"]
+        assert asked["params"]["taskId"] == task_id
