@@ -23,6 +23,7 @@ from .servers import mcp, principal_of
 logger = logging.getLogger("mcp_sync.django")
 
 PARAMETER = "mcp_input"  # of the URL that a user is sent back to
+_MOST_ANSWERS = 8  # that a page can have
 # How long after its deadline a resume that nobody has ended counts as given up, in seconds.
 _GIVEN_UP = 30.0
 
@@ -189,13 +190,15 @@ def answered(
     Returns:
         ``None`` if the user does not come from a question, or it is not theirs, or another call's.
     """
-    pk = request.GET.get(PARAMETER)
-    row = find(pk, request.user) if pk else None
-    if row is None or row.is_over or _page(row.asked_at) != _page(request.get_full_path()):
-        return None
-    if alias not in (None, row.alias) or not _is_call(row, tool, arguments):
-        return None
-    return result_of(row)
+    page = _page(request.get_full_path())
+    # A page that makes several calls has an answer for each of them; the latest comes last.
+    for pk in request.GET.getlist(PARAMETER)[: -_MOST_ANSWERS - 1 : -1]:
+        row = find(pk, request.user)
+        if row is None or row.is_over or _page(row.asked_at) != page:
+            continue
+        if alias in (None, row.alias) and _is_call(row, tool, arguments):
+            return result_of(row)
+    return None
 
 
 def _page(place: str) -> tuple[str, list[tuple[str, str]]]:

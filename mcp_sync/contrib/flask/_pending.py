@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _now = time.time
 
 PARAMETER = "mcp_input"  # of a page that is shown again, with the result at hand
+_MOST_ANSWERS = 8  # that a page can have
 WAITING, RESUMING, DONE, FAILED = "waiting", "resuming", "done", "failed"
 _RESULTS: dict[str, Any] = {
     "tools/call": types.CallToolResult,
@@ -156,19 +157,23 @@ def answered(
 
     ``None`` if there is none: the same page, server, user and arguments count, and nothing else.
     """
-    id = request.args.get(PARAMETER) if has_request_context() else None
-    if not id:
+    if not has_request_context():
         return None
-    pending = load(state, id, state.principal())
-    if pending is None or pending.value["status"] != DONE or pending.is_over:
-        return None
-    same = (
-        pending.value["alias"] == alias
-        and pending.value["for_principal"] == principal
-        and pending.value["method"] == _METHODS[verb]
-        and pending.value["params"] == _params(verb, args, options)
-    )
-    return pending.result() if same else None
+    call = {
+        "status": DONE,
+        "alias": alias,
+        "for_principal": principal,
+        "method": _METHODS[verb],
+        "params": _params(verb, args, options),
+    }
+    # A page that makes several calls has an answer for each of them.
+    for id in request.args.getlist(PARAMETER)[-_MOST_ANSWERS:]:
+        pending = load(state, id, state.principal())
+        if pending is None or pending.is_over:
+            continue
+        if all(pending.value[name] == value for name, value in call.items()):
+            return pending.result()
+    return None
 
 
 def _params(verb: str, args: tuple[Any, ...], options: Mapping[str, Any]) -> dict[str, Any]:

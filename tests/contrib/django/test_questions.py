@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from urllib.parse import urlencode
 
 import pytest
 from django.db.models import F
@@ -213,3 +214,18 @@ def test_what_a_server_says_is_kept_whatever_is_in_it(desk, ada):
     assert page.status_code == 502
     assert b"&lt;script&gt;" in page.content
     assert b"<script>" not in page.content
+
+
+def test_a_view_that_makes_several_calls_gets_the_answers_to_all_of_them(desk, ada):
+    browser = browser_of(ada)
+    marks = []
+    for _ in range(2):
+        place = browser.get("/greet/")["Location"]
+        browser.post(place, {**GOOD, "q0-field0": f"Ada {len(marks)}"})
+        marks.append(("mcp_input", place.split("/")[-2]))
+    query = urlencode([*marks, ("mcp_input", "nonsense")])
+    assert b"Ada 1" in browser.get(f"/greet/?{query}").content
+    PendingInput.objects.filter(pk=marks[1][1]).update(alias="another")
+    request = RequestFactory().get(f"/greet/?{query}")
+    request.user = ada
+    assert "Ada 0" in answered(request, alias="desk").text

@@ -8,7 +8,7 @@ import pytest
 from flask import session
 
 from mcp_sync.contrib.flask._pages import here, is_local, remember_next, take_next
-from mcp_sync.testing import FakeServer
+from mcp_sync.testing import FakeServer, ToolContext
 
 from .site import close, csrf_of, greet, make_app
 
@@ -63,6 +63,27 @@ def test_a_page_with_a_space_in_its_address_gets_the_result_of_its_question() ->
         back = browser.post(form, data={"mcp_csrf": csrf_of(browser), "q0-name": "Ada"})
         assert back.location.startswith("/desk/large%20room?mcp_input=")
         assert browser.get(back.location).text == "large room: Hello, Ada!"
+    close(app)
+
+
+def test_a_page_with_several_questions_gets_the_answers_to_all_of_them() -> None:
+    app = make_app(MCP_SERVERS={})
+    mcp = app.extensions["the_mcp"]
+
+    def greet_formally(context: ToolContext) -> str:
+        return greet(context).replace("Hello", "How do you do")
+
+    @app.get("/both")
+    def both() -> str:
+        return " ".join(mcp["greeter"].call_tool(name).text for name in ("greet", "greet_formally"))
+
+    with mcp.use_fake({"greeter": FakeServer(tools=[greet, greet_formally])}, app):
+        browser, place = app.test_client(), "/both"
+        browser.get("/login/ada")
+        for name in ("Ada", "Lovelace"):
+            form = browser.get(place).location
+            place = browser.post(form, data={"mcp_csrf": csrf_of(browser), "q0-name": name}).location
+        assert browser.get(place).text == "Hello, Ada! How do you do, Lovelace!"
     close(app)
 
 

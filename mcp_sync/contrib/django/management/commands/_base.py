@@ -7,7 +7,7 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError
 
-from mcp_sync.contrib.django.servers import Server, mcp
+from mcp_sync.contrib.django.servers import Server, WebOAuth, mcp
 from mcp_sync.errors import MCPError
 
 
@@ -34,9 +34,20 @@ class ServerCommand(BaseCommand):
 
     def view(self, server: Server, name: Any) -> Any:
         """Return the client to use."""
+        user = self._user_of(server, name)
+        return server if user is None else server.for_user(user)
+
+    def oauth(self, server: Server, name: Any) -> WebOAuth:
+        """Return the authorization by which a user, or the application itself, logs in."""
+        oauth = server.oauth_for(self._user_of(server, name))
+        if oauth is None:
+            raise CommandError(f"nobody logs in at {server.alias}")
+        return oauth
+
+    def _user_of(self, server: Server, name: Any) -> Any:
         if name is None and server.needs_user:
             raise CommandError(f"each user has a grant for {server.alias}: give --user")
-        return server if name is None else server.for_user(self.user(name))
+        return None if name is None else self.user(name)
 
     def user(self, name: str) -> Any:
         """Return a user by name."""

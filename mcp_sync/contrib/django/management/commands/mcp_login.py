@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import CommandError
-
 from mcp_sync.contrib.django import conf
 from mcp_sync.contrib.django.servers import mcp, path_of
 
@@ -28,11 +26,7 @@ class Command(ServerCommand):
     def run(self, **options: Any) -> None:
         """Do it."""
         server = mcp[options["server"]]
-        if options["user"] is None and server.needs_user:
-            raise CommandError(f"each user has a grant for {server.alias}: give --user")
-        oauth = server.oauth_for(None if options["user"] is None else self.user(options["user"]))
-        if oauth is None:
-            raise CommandError(f"nobody logs in at {server.alias}")
+        oauth = self.oauth(server, options["user"])
         # A port at which nothing listens: what counts is the address that the browser shows then.
         base, path = conf.get("BASE_URL"), path_of("callback", server.alias)
         uri = base.rstrip("/") + path if base and path else "http://127.0.0.1:1/callback"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import CommandError
-
 from mcp_sync.contrib.django.servers import mcp
 
 from ._base import ServerCommand
@@ -24,10 +22,6 @@ class Command(ServerCommand):
     def run(self, **options: Any) -> None:
         """Do it."""
         server = mcp[options["server"]]
-        if options["user"] is None and server.needs_user:
-            raise CommandError(f"each user has a grant for {server.alias}: give --user")
-        oauth = server.oauth_for(None if options["user"] is None else self.user(options["user"]))
-        if oauth is None:
-            raise CommandError(f"nobody logs in at {server.alias}")
+        oauth = self.oauth(server, options["user"])
         revoked = oauth.logout(server.url)
         self.stdout.write("revoked and forgotten" if revoked else "forgotten, and not revoked")
