@@ -52,7 +52,7 @@ class Disconnects:
             for key in ready:
                 if (
                     isinstance(key.fileobj, socket.socket)
-                    and _is_gone(key.fileobj)
+                    and is_gone(key.fileobj)
                     and self._forget(key.fileobj)
                 ):
                     key.data()
@@ -66,7 +66,8 @@ class Disconnects:
             self._selector.close()
 
 
-def _is_gone(sock: socket.socket) -> bool:
+def is_gone(sock: socket.socket) -> bool:
+    """Whether the other end of a socket that can be read has hung up."""
     if isinstance(sock, ssl.SSLSocket):
         # It cannot be peeked at; but a client that waits for an answer sends nothing except its farewell.
         return True

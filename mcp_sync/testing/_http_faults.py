@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import selectors
 import socket
-import ssl
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
+from ._disconnects import is_gone
 from ._faults import Fault, FaultPlan
 from ._striking import GARBAGE, Strike
 
@@ -50,7 +50,7 @@ class HTTPLine:
 
     def ended(self) -> bool:
         """Whether the endpoint closes, or the client has gone."""
-        return self.handler.endpoint.closing.is_set() or _is_gone(self.handler.connection)
+        return self.handler.endpoint.closing.is_set() or _has_hung_up(self.handler.connection)
 
 
 class StruckFile:
@@ -142,7 +142,7 @@ class StruckFile:
         self.closed = True
 
 
-def _is_gone(sock: socket.socket) -> bool:
+def _has_hung_up(sock: socket.socket) -> bool:
     with selectors.DefaultSelector() as selector:
         try:
             selector.register(sock, selectors.EVENT_READ)
@@ -150,10 +150,4 @@ def _is_gone(sock: socket.socket) -> bool:
             return True
         if not selector.select(0):
             return False
-    if isinstance(sock, ssl.SSLSocket):
-        # It cannot be peeked at; but a client that waits for an answer sends nothing except its farewell.
-        return True
-    try:
-        return sock.recv(1, socket.MSG_PEEK) == b""
-    except OSError:
-        return True
+    return is_gone(sock)
