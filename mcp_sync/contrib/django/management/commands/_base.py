@@ -45,12 +45,10 @@ class ServerCommand(BaseCommand):
         return oauth
 
     def _user_of(self, server: Server, name: Any) -> Any:
-        if name is None and server.needs_user:
-            raise CommandError(f"each user has a grant for {server.alias}: give --user")
-        return None if name is None else self.user(name)
-
-    def user(self, name: str) -> Any:
-        """Return a user by name."""
+        if name is None:
+            if server.needs_user:
+                raise CommandError(f"each user has a grant for {server.alias}: give --user")
+            return None
         model = get_user_model()
         found = model._default_manager.filter(**{model.USERNAME_FIELD: name}).first()
         if found is None:
