@@ -45,11 +45,11 @@ class ProgressSink:
         self.inline: Optional[deque[tuple[Any, ...]]] = deque() if self._worker.is_worker() else None
 
     def __call__(self, params: Mapping[str, Any], own: Optional[PendingCall]) -> None:
-        amount, text = _number(params.get("progress")), params.get("message")
+        amount, text = number_of(params.get("progress")), params.get("message")
         if amount is None:
             logger.debug("Ignored progress without a number")
             return
-        values = (amount, _number(params.get("total")), text if isinstance(text, str) else None)
+        values = (amount, number_of(params.get("total")), text if isinstance(text, str) else None)
         # A caller that reads its own response alone is free to run callbacks and to wait for room.
         by_caller = own is not None and threading.get_ident() == self._caller
         if isinstance(self._callback, DirectSink):
@@ -79,7 +79,8 @@ class ProgressSink:
             logger.warning("%s returns although progress callbacks still run", self._method)
 
 
-def _number(value: Any) -> Optional[float]:
+def number_of(value: Any) -> Optional[float]:
+    """Return an amount of progress, ``None`` if it is none."""
     # As JSON has it: a boolean is no number.
     if type(value) not in (int, float):
         return None

@@ -7,7 +7,7 @@ from typing import Any
 
 from .._engine.call_options import CallOptions
 from .._engine.interim import InterimCall
-from .._engine.progress import _number
+from .._engine.progress import number_of
 from .._engine.router import Router
 
 
@@ -49,8 +49,8 @@ class TaskProgress:
         params = message.get("params")
         if message.get("method") != "notifications/progress" or not isinstance(params, dict):
             return
-        amount, text = _number(params.get("progress")), params.get("message")
+        amount, text = number_of(params.get("progress")), params.get("message")
         if params.get("progressToken") != self._token or amount is None:
             return
         self.heard = True
-        self._interim.report(amount, _number(params.get("total")), text if isinstance(text, str) else None)
+        self._interim.report(amount, number_of(params.get("total")), text if isinstance(text, str) else None)
