@@ -17,7 +17,7 @@ from .engine import Engine
 from .extensions import Extensions
 from .opening import Identity
 from .plan import Plan
-from .router import Router
+from .router import Crew, Router
 
 if TYPE_CHECKING:
     from .. import types
@@ -39,8 +39,7 @@ def build_engine(
     # Written by hand, so that a program which does not name itself loads no model for that.
     info = client_info.to_wire() if client_info else {"name": "mcp-sync", "version": __version__}
     answers = Answers(callbacks, session)
-    limits = settings.limits
-    router = Router(settings.name, answers, limits.queue_length, limits.handler_threads, extensions)
+    router = Router(answers, Crew.of(settings.name, settings.limits), extensions)
     plan = Plan(
         target=target,
         mode=LEGACY,

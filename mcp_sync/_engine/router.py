@@ -6,6 +6,7 @@ import logging
 import threading
 import weakref
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Callable, Optional, Union
 
 from .. import types
@@ -16,6 +17,7 @@ from .._protocol.eras import RELATED_TASK_KEY
 from ..errors import RemoteError, UsageError
 from ..extensions import Extension
 from ..handlers import Callbacks
+from ..options import Limits
 from ..stats import Counters
 from .answers import Answers
 from .extensions import Extensions
@@ -28,6 +30,31 @@ Observer = Callable[[dict[str, Any]], None]
 _NOBODY = Callbacks()
 
 
+@dataclass(frozen=True)
+class Crew:
+    """The threads that a router has, all of them lazy.
+
+    Attributes:
+        worker: Takes notifications to the callbacks, strictly one after the other.
+        handlers: Answer requests of the server: a person may think for minutes.
+        sender: Makes small sends that must not hold a reader or a caller up.
+    """
+
+    worker: Workers
+    handlers: Workers
+    sender: Workers
+
+    @classmethod
+    def of(cls, name: str, limits: Limits) -> Crew:
+        """Return that of a new client."""
+        length = limits.queue_length
+        return cls(
+            Workers(name, "callbacks", 1, length),
+            Workers(name, "handler", limits.handler_threads, length),
+            Workers(name, "sender", 1, length),
+        )
+
+
 class Router:
     """Passes notifications and server requests on. Nothing here runs the user's code on a reader thread.
 
@@ -35,41 +62,32 @@ class Router:
     knows this router, must not be what keeps it alive.
 
     Args:
-        name: The client's name.
         answers: Holds the callbacks; belongs to the engine.
-        queue_length: How many messages may wait for the callbacks.
-        handler_threads: How many server requests are answered at a time.
+        crew: Its threads.
         extensions: Know further notifications.
 
     Attributes:
+        crew: Its threads.
+        worker, sender: Two of them.
+        extensions: Know further notifications.
         counters: Those of the client.
     """
 
-    def __init__(
-        self,
-        name: str,
-        answers: Answers,
-        queue_length: int,
-        handler_threads: int,
-        extensions: Extensions = Extensions(),  # noqa: B008  (immutable)
-    ) -> None:
+    def __init__(self, answers: Answers, crew: Crew, extensions: Extensions) -> None:
         self._answers = weakref.ref(answers)
-        self._extensions = extensions
+        self.crew = crew
+        self.worker = crew.worker
+        self.sender = crew.sender
+        self.extensions = extensions
         self._observers: tuple[Observer, ...] = ()
         self.counters = Counters()
         # Guards the replacement of `_observers`; whoever reads them takes the tuple as it is.
         self._lock = threading.Lock()
-        # Notifications, strictly one after the other.
-        self.worker = Workers(name, "callbacks", 1, queue_length)
-        # Requests of the server: a person may think for minutes.
-        self._handlers = Workers(name, "handler", handler_threads, queue_length)
-        # Small sends that must not hold a reader or a caller up.
-        self.sender = Workers(name, "sender", 1, queue_length)
 
     @property
     def callback_workers(self) -> tuple[Workers, ...]:
         """Whose threads run what the user gave: for notifications, and for requests of the server."""
-        return self.worker, self._handlers
+        return self.worker, self.crew.handlers
 
     def watch(self, observer: Observer) -> None:
         """Have a function of ours see every notification, on the thread that reads it; it must not block."""
@@ -88,12 +106,12 @@ class Router:
             observe(message)
         callbacks = self._callbacks()
         handler, log = callbacks.message, callbacks.logging
-        extension = self._extensions.of_notification(message.get("method")) if self._extensions else None
+        extension = self.extensions.of_notification(message.get("method")) if self.extensions else None
         # The default does nothing, and needs neither a model nor a thread.
         if extension is not None and type(extension).notified is not Extension.notified:
             self._queue(lambda: self._notify_extension(extension, message), call)
         if handler is not None:
-            self._queue(lambda: handler(self._extensions.parse(message)), call)
+            self._queue(lambda: handler(self.extensions.parse(message)), call)
         if log is not None and message.get("method") == "notifications/message":
             self._queue(lambda: log(_log_params(message)), call)
 
@@ -101,7 +119,7 @@ class Router:
         answers = self._answers()
         session = answers.session() if answers is not None else None
         if session is not None:
-            extension.notified(session, self._extensions.parse(message))
+            extension.notified(session, self.extensions.parse(message))
 
     def report(self, error: Exception) -> None:
         """Queue a fault for the message handler."""
@@ -136,7 +154,7 @@ class Router:
             return self.sender.submit(respond, error_response(message["id"], -32601, "Method not found"))
         for call in calls:
             call.deadline.hold()
-        if self._handlers.submit(self._handle, message, calls, respond):
+        if self.crew.handlers.submit(self._handle, message, calls, respond):
             return True
         _release(calls)
         return self.sender.submit(respond, error_response(message["id"], -32603, "Too many requests"))
@@ -161,7 +179,7 @@ class Router:
     def close(self, deadline: Deadline) -> None:
         """Stop all threads. Notifications that have come are still delivered; all else is dropped."""
         self.worker.close(deadline, finish=True)
-        self._handlers.close(deadline)
+        self.crew.handlers.close(deadline)
         self.sender.close(deadline)
 
     def after_fork_in_child(self) -> None:
@@ -169,7 +187,7 @@ class Router:
         self._lock = threading.Lock()
         self._observers = ()
         self.counters.after_fork_in_child()
-        for workers in (self.worker, self._handlers, self.sender):
+        for workers in (self.worker, self.crew.handlers, self.sender):
             workers.after_fork_in_child()
 
 

@@ -14,7 +14,6 @@ from .._concurrency.fork import hold_off
 from .._protocol.eras import StatelessEra
 from .._protocol.negotiation import Negotiation
 from ..errors import AuthError, ClientClosed, MCPError
-from ..stats import Counters
 from ..transports._base import Channel, Target
 from ..transports._http.target import StreamableHTTP
 from .answers import Answers
@@ -124,14 +123,7 @@ class SiblingRouter(Router):
     """
 
     def __init__(self, other: Router, answers: Answers) -> None:
-        self._answers = weakref.ref(answers)
-        self._extensions = other._extensions
-        self._observers: tuple[Observer, ...] = ()
-        self.counters = Counters()
-        self._lock = threading.Lock()
-        self.worker = other.worker
-        self._handlers = other._handlers
-        self.sender = other.sender
+        super().__init__(answers, other.crew, other.extensions)
 
     def close(self, deadline: Deadline) -> None:
         """Leave the threads to the client."""

@@ -273,7 +273,7 @@ def test_a_request_that_the_server_takes_back_is_not_answered():
     leave.set()
     target.now.say(asking("p", "ping"))
     assert answer_to(target)["id"] == "p"
-    client._engine.router._handlers.drain(client._deadline(5), 5)
+    client._engine.router.crew.handlers.drain(client._deadline(5), 5)
     assert [answer["id"] for answer in target.now.received(None)] == ["p"]
     client.close()
 
