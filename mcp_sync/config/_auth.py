@@ -59,7 +59,7 @@ def check_auth(value: Any, place: Place) -> Iterator[str]:
             yield f"{place.at(name)}: ignored, since it is looked up; `issuer` says whom to ask"
         elif plain(name) not in _KEYS and not name.startswith(("_", "//", "$")):
             yield f"{place.at(name)}: unknown, and ignored"
-    _kind(settings(value), place)
+    kind_of(settings(value), place)
 
 
 def settings(value: Mapping[str, Any]) -> dict[str, Any]:
@@ -67,7 +67,17 @@ def settings(value: Mapping[str, Any]) -> dict[str, Any]:
     return {_KEYS[plain(str(key))]: each for key, each in value.items() if plain(str(key)) in _KEYS}
 
 
-def _kind(given: Mapping[str, Any], place: Place) -> str:
+def oauth_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of the settings that `OAuth` takes as they are."""
+    return {name: given[name] for name in _OAUTH if given.get(name) is not None}
+
+
+def kind_of(given: Mapping[str, Any], place: Place) -> str:
+    """Return how somebody logs in: ``oauth``, ``client_credentials``, ``bearer`` or ``none``.
+
+    Raises:
+        ConfigError: In no way that is known.
+    """
     kind = given.get("kind")
     if kind is None:
         return "bearer" if "token" in given or "token_variable" in given else "oauth"
@@ -95,7 +105,7 @@ def make_auth(value: Any, variables: Variables, place: Place) -> Any:
     if isinstance(value, str):
         return bearer(variables.fill(value, place), place)
     given = settings(variables.fill(value, place))
-    kind = _kind(given, place)
+    kind = kind_of(given, place)
     if kind == "none" or given.get("enabled") is False:
         return None
     if kind == "bearer":
@@ -153,7 +163,7 @@ def _by_user(given: Mapping[str, Any], variables: Variables, place: Place) -> An
     with hold_off():
         from ..auth import FileStore, OAuth
 
-    options = {name: given[name] for name in _OAUTH if given.get(name) is not None}
+    options = oauth_options(given)
     options["scopes"] = given["scopes"]
     if given.get("principal"):
         options["principal"] = given["principal"]

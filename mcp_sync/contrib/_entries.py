@@ -39,11 +39,11 @@ class Entry:
             ConfigError: A variable is not set.
         """
         with hold_off():
-            from ..config._auth import _OAUTH, as_list, settings
+            from ..config._auth import as_list, oauth_options, settings
 
         place = _place_of(self.server)
         given = settings(self.server.variables.fill(self.auth, place))
-        options = {name: given[name] for name in _OAUTH if given.get(name) is not None}
+        options = oauth_options(given)
         options.pop("interactive", None)
         return {**options, "scopes": as_list(given.get("scopes"), place.at("scopes")), **self.flags}
 
@@ -81,13 +81,13 @@ def read_entry(alias: str, raw: Any, shareable: bool = False) -> Entry:
 
 def _with_users(server: Any, flags: dict[str, Any], warnings: tuple[str, ...]) -> Entry:
     with hold_off():
-        from ..config._auth import _kind, settings
+        from ..config._auth import kind_of, settings
         from ..config._keys import plain
 
     auth = server.auth
     if auth is True or (isinstance(auth, str) and plain(auth) == "oauth"):
         auth = {"type": "oauth"}
-    if not isinstance(auth, Mapping) or _kind(settings(auth), _place_of(server)) != "oauth":
+    if not isinstance(auth, Mapping) or kind_of(settings(auth), _place_of(server)) != "oauth":
         return Entry(server, warnings=warnings)
     per_user = bool(flags.pop(_PER_USER, True))
     if settings(auth).get("enabled") is False:
