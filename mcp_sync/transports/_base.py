@@ -1,10 +1,11 @@
 """The seam between the engine and a transport.
 
 One thread makes a call: it encodes a `Frame`, hands it to `Channel.request` together with its
-`PendingCall`, and then waits on the pending call. On a duplex channel (stdio, WebSocket) ``request``
-writes and returns, and the channel's reader thread passes what arrives to `Inbound.receive`, which
-settles the call. On HTTP ``request`` reads the response of its own POST, passes each message to
-``receive`` and returns when the call is settled: the waiting thread settles its own future.
+`PendingCall`, and then waits on the pending call. On a duplex channel (stdio, WebSocket, HTTP with SSE)
+``request`` writes and returns, and the channel's reader thread passes what arrives to `Inbound.receive`,
+which settles the call; on stdio the calling thread first looks for a moment whether the answer is there.
+On Streamable HTTP ``request`` reads the response of its own POST, passes each message to ``receive`` and
+returns when the call is settled: the waiting thread settles its own future.
 """
 
 from __future__ import annotations

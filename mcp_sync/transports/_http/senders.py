@@ -128,8 +128,8 @@ def sender_for(target: HTTPTarget) -> Sender:
 
 
 @dataclass(frozen=True)
-class _Settings:
-    """What requests has to be told each time."""
+class _Defaults:
+    """What every request has, and what requests has to be told each time."""
 
     headers: Headers
     auth: Any
@@ -180,22 +180,22 @@ class DirectSender(Sender):
             self.followed = REDIRECTS
         self._cookies = RequestsCookieJar()
         self._has_cookies = False
-        self._settings: Optional[_Settings] = None
+        self._defaults: Optional[_Defaults] = None
 
     def _send_once(
         self, url: str, method: str, headers: Mapping[str, str], body: Optional[bytes], exchange: Exchange
     ) -> Reply:
         # Looked up at the first request: it reads the environment and files.
-        settings = self._settings
-        if settings is None:
+        defaults = self._defaults
+        if defaults is None:
             shared = self._shared
             options = _environment(self._target, self.url) if shared is None else shared.environment()
-            settings = self._settings = _settings(self._target, self.url, options)
-        request = self._request(url, method, headers, body, settings, exchange)
-        response = self.adapter.send(request, timeout=exchange, **settings.options)
+            defaults = self._defaults = _defaults(self._target, self.url, options)
+        request = self._request(url, method, headers, body, defaults, exchange)
+        response = self.adapter.send(request, timeout=exchange, **defaults.options)
         if request.hooks["response"]:
             try:
-                options = {"timeout": exchange, **settings.options}
+                options = {"timeout": exchange, **defaults.options}
                 response = dispatch_hook("response", request.hooks, response, **options)  # type: ignore[no-untyped-call]
             except BaseException:
                 response.close()
@@ -213,21 +213,21 @@ class DirectSender(Sender):
         method: str,
         headers: Mapping[str, str],
         body: Optional[bytes],
-        settings: _Settings,
+        defaults: _Defaults,
         exchange: Exchange,
     ) -> requests.PreparedRequest:
         request = requests.PreparedRequest()
         request.method, request.url, request.body = method, url, body
-        request.headers = fields = settings.headers.copy()
+        request.headers = fields = defaults.headers.copy()
         for name, value in headers.items():
             fields[name] = value
         if body is not None:
             fields["Content-Length"] = str(len(body))
         if self._has_cookies:
             request.prepare_cookies(self._cookies)
-        if settings.auth is not None and not any(name.lower() == "authorization" for name in headers):
+        if defaults.auth is not None and not any(name.lower() == "authorization" for name in headers):
             request._cookies = self._cookies  # type: ignore[attr-defined]
-            request.prepare_auth(bound(settings.auth, exchange, self.url), url)
+            request.prepare_auth(bound(defaults.auth, exchange, self.url), url)
         return request
 
     @property
@@ -252,7 +252,7 @@ class DirectSender(Sender):
         self.adapter.abandon()
 
 
-def _settings(target: HTTPTarget, url: str, options: dict[str, Any]) -> _Settings:
+def _defaults(target: HTTPTarget, url: str, options: dict[str, Any]) -> _Defaults:
     headers = Headers()
     for name, value in {**_CONSTANT, **(target.headers or {})}.items():
         headers[name] = value
@@ -263,7 +263,7 @@ def _settings(target: HTTPTarget, url: str, options: dict[str, Any]) -> _Setting
         known = get_auth_from_url(target.url)
         pair = known if any(known) else get_netrc_auth(url)
         auth = HTTPBasicAuth(*pair) if pair else None
-    return _Settings(headers, auth, options)
+    return _Defaults(headers, auth, options)
 
 
 def _environment(target: HTTPTarget, url: str) -> dict[str, Any]:
