@@ -13,6 +13,7 @@ from ._concurrency.fork import hold_off
 from ._engine.call_options import CallOptions
 from ._tool_verbs import ToolVerbs
 from .errors import UsageError
+from .handlers import ProgressCallback
 from .options import UNSET, TimeoutArgument, check_seconds, check_validation
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class TaskVerbs(ToolVerbs):
         ttl: Optional[float] = None,
         on_input: str = "answer",
         timeout: TimeoutArgument = UNSET,
+        progress_callback: Optional[ProgressCallback] = None,
         meta: Meta = None,
         cancel: Optional[CancelToken] = None,
         headers: Headers = None,
@@ -50,6 +52,8 @@ class TaskVerbs(ToolVerbs):
                 handle. It declares elicitation for the task by itself. Until there is a task, questions are
                 treated as by ``call_tool``.
             timeout: Of this call, not of the task.
+            progress_callback: Takes what the server reports until it answers: all of it, if no task comes of
+                the call. How a task is getting on says ``status`` of the handle.
             meta: See the class.
             cancel: Cancels this call, not the task.
             headers: HTTP headers of this request, and of those that the handle makes.
@@ -64,7 +68,7 @@ class TaskVerbs(ToolVerbs):
         check_instance("the name of a tool", name, str)
         check_seconds("ttl", ttl)
         params = {"name": name, "arguments": as_dict("arguments", arguments)}
-        options = pausing(call_options(meta, cancel, headers), on_input)
+        options = pausing(call_options(meta, cancel, headers, progress_callback), on_input)
         deadline = self._deadline(timeout)
         if self._pins is not None:
             self._pins.check(self, name, options, deadline)  # type: ignore[arg-type]

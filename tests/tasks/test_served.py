@@ -146,3 +146,16 @@ def test_words_of_the_task_are_progress(version):
         call.result()
     assert seen[0] == (1, None, "working on it")
     desk.server.tasks.end()
+
+
+@pytest.mark.parametrize("version", ERAS)
+def test_what_a_tool_reports_that_becomes_no_task_is_heard(version):
+    def report(context: ToolContext) -> str:
+        context.progress(1, 2, "step 1")
+        return "reported"
+
+    seen = []
+    with FakeServer(tools=[report]).serve_http() as endpoint, Client(endpoint.url, mode=version) as client:
+        handle = client.start_task("report", progress_callback=lambda *heard: seen.append(heard))
+        assert seen == [(1, 2, "step 1")]
+        assert handle.result().text == "reported"

@@ -18,7 +18,7 @@ class Reporter:
         more: What else to write.
     """
 
-    def __init__(self, task: Any, interval: float, **more: Any) -> None:
+    def __init__(self, task: Any, interval: float, /, **more: Any) -> None:
         # Callbacks run on threads of their own, where the task has no request.
         self._request = task.request_stack.top
         self._id = task.request.id
