@@ -157,9 +157,9 @@ class Access:
             return current
 
     def _next(self, errand: Errand, current: Current) -> Optional[Current]:
-        newer = self.renew(errand, current.grant.access_token)
+        newer = self.renew(errand, current.token)
         if newer is None and not self.auth._needs_person:
-            newer = self.authorize(errand, current.grant.access_token, None, None).current
+            newer = self.authorize(errand, current.token, None, None).current
         return newer
 
     def _ahead(self, errand: Errand, current: Current) -> Optional[Current]:

@@ -131,7 +131,7 @@ class Attempt:
                 access.server,
                 response.status_code,
                 challenge,
-                used=current.grant.access_token if current is not None else None,
+                used=current.token if current is not None else None,
                 is_late=current is not None and not current.is_valid,
                 held=kept.grant if kept is not None else None,
                 is_valid=kept is not None and kept.is_valid,
@@ -169,7 +169,7 @@ class Attempt:
     def _take(self, step: Try, challenge: Optional[Challenge], method: str) -> Current:
         """Get the grant with which the request is to be sent again."""
         access, errand = self._access, self._errand
-        used = self._current.grant.access_token if self._current is not None else None
+        used = self._current.token if self._current is not None else None
         if step.what in (NONCE, RESEND):
             current = self._current if step.what == NONCE else access.read()
         elif step.what == REFRESH:
@@ -201,7 +201,7 @@ class Attempt:
             401,
             challenge,
             tried=(REFRESH,),
-            used=self._current.grant.access_token if self._current is not None else None,
+            used=self._current.token if self._current is not None else None,
             is_enough=self._access.auth._needs_person
             and self._access.authority.has_logged_in_again_and_again(),
             may_ask=self._may_ask(method),

@@ -20,6 +20,15 @@ _WRITE_SECONDS = 1.0  # between two attempts to write what the store does not ho
 now = time.time
 
 
+class Hidden(str):
+    """A secret. Reports of errors, which show what frames hold, show no more than that it is there."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "<secret>"
+
+
 class Current:
     """A grant as it is put on requests.
 
@@ -58,6 +67,11 @@ class Current:
         self.serves = False
         self._write_at = float("inf")  # It is being written.
         self._header = f"{grant.token_type} {grant.access_token}"
+
+    @property
+    def token(self) -> Hidden:
+        """The token, to be told from others."""
+        return Hidden(self.grant.access_token)
 
     @property
     def is_valid(self) -> bool:

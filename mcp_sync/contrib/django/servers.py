@@ -168,7 +168,7 @@ class Server:
         errand = Errand(deadline=Deadline(conf.get("DEFAULT_DEADLINE")))
         access = auth._access_of(self.url)
         current = access.at_hand(errand)
-        return current is not None and access.renew(errand, current.grant.access_token) is not None
+        return current is not None and access.renew(errand, current.token) is not None
 
     def is_connected(self, user: Any) -> bool:
         """Whether a user has a grant, or needs none. Asks nobody.

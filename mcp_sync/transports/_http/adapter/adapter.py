@@ -121,7 +121,8 @@ class BoundedAdapter(HTTPAdapter):
         return answer
 
     def _send(self, request: requests.PreparedRequest, exchange: Exchange, route: _Route) -> Answer:
-        data = _serialized(request, route)
+        # Reports of errors show what frames hold, and this holds the credentials: a view tells nothing.
+        data = memoryview(_serialized(request, route))
         conn = route.pool.acquire(exchange, route.tunnel)
         try:
             try:

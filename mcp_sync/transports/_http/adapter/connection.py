@@ -13,7 +13,7 @@ import io
 import os
 import socket
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.util.connection import allowed_gai_family
@@ -155,7 +155,7 @@ class BoundedConnection(_Connection):
         # With no deadline nothing is read from the socket, so that this sees what the buffer holds.
         return self._reader is not None and not self._reader.peek(1)
 
-    def transmit(self, data: bytes) -> None:
+    def transmit(self, data: Union[bytes, memoryview]) -> None:
         """Send a request, headers and body at once.
 
         Raises:

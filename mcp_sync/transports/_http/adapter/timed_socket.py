@@ -7,7 +7,7 @@ import io
 import os
 import socket
 import ssl
-from typing import Any, Optional, cast
+from typing import Any, Optional, Union, cast
 
 from urllib3.util.wait import wait_for_read
 
@@ -74,7 +74,7 @@ class TimedSocket(io.RawIOBase):
         if self._overtime > _OVERTIME:
             raise socket.timeout("the deadline has passed")
 
-    def write_all(self, data: bytes) -> None:
+    def write_all(self, data: Union[bytes, memoryview]) -> None:
         """Send all of it, in one system call if it fits.
 
         Raises:
