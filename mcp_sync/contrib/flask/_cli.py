@@ -178,7 +178,7 @@ def create_table() -> None:
 
 
 def prune() -> None:
-    """Delete logins and questions of a SQLAlchemyTokenStore that are over. For once a day."""
+    """Delete what is over in a SQLAlchemyTokenStore: logins, questions, visitors. For once a day."""
     click.echo(f"{_table().prune(state_of().settings.seconds('INPUT_LIFE'))} deleted")
 
 

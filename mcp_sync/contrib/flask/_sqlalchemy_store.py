@@ -84,9 +84,16 @@ class SQLAlchemyTokenStore:
         self.table.create(self.engine, checkfirst=True)
 
     def prune(self, seconds: float) -> int:
-        """Delete logins and questions that nobody has come back to for so long; return how many."""
+        """Delete what nobody has come back to for so long; return how many records.
+
+        That is logins and questions, and what was found out about servers for visitors who have no grant.
+        """
         columns = self.table.c
-        is_old = sa.and_(columns.kind.in_(_PASSING), columns.updated < time.time() - seconds)
+        # MySQL deletes from no table that it reads from, unless it has read it before.
+        granted = sa.select(columns.principal).where(columns.kind == "grant").subquery()
+        is_idle = sa.and_(columns.kind == "server", columns.principal.not_in(sa.select(granted.c.principal)))
+        is_over = sa.or_(columns.kind.in_(_PASSING), is_idle)
+        is_old = sa.and_(is_over, columns.updated < time.time() - seconds)
         with self.engine.begin() as connection:
             return int(connection.execute(self.table.delete().where(is_old)).rowcount)
 

@@ -114,11 +114,16 @@ def test_pruning_drops_what_nobody_came_back_to_and_keeps_grants(tmp_path: Path)
     assert run(args=["mcp", "create-table"]).output == "done\n"
     for kind in ("grant", "client", "pending", "input"):
         assert store.put(Key(kind), {}, None)
+    left, stays = (Key("server", principal=name) for name in ("visitor:gone", ""))
+    assert store.put(left, {}, None)
+    assert store.put(stays, {}, None)
     assert run(args=["mcp", "prune"]).output == "0 deleted\n"
     with store.engine.begin() as connection:
         connection.execute(store.table.update().values(updated=0))
-    assert run(args=["mcp", "prune"]).output == "2 deleted\n"
+    assert run(args=["mcp", "prune"]).output == "3 deleted\n"
     assert store.get(Key("grant")) is not None
+    assert store.get(stays) is not None
+    assert store.get(left) is None
     other = make_app().test_cli_runner().invoke(args=["mcp", "prune"])
     assert (other.exit_code, "is no SQLAlchemyTokenStore" in other.output) == (1, True)
 
