@@ -15,12 +15,13 @@ import warnings
 from pathlib import Path
 
 import pytest
+from http_server import in_thread
 from stdio_support import PATIENCE, SLACK, Recorder, Running, is_gone, lives, poll, running, script, settings
 
 from mcp_sync import Client
 from mcp_sync._concurrency.deadline import Deadline
 from mcp_sync.options import Timeouts
-from mcp_sync.transports._stdio import process
+from mcp_sync.transports._stdio import channel, process
 from mcp_sync.transports._stdio.target import Stdio
 
 HERE = Path(__file__).parent
@@ -101,6 +102,24 @@ def test_closing_without_any_time_kills_at_once():
         server.call("initialize")
         assert seconds_to_close(server, 0.0) < 0.25 + SLACK
         assert server.channel._server.process.returncode == -signal.SIGKILL
+
+
+def test_a_server_that_is_closed_while_it_starts_has_the_time_of_who_closes(monkeypatch):
+    is_there, closed = threading.Event(), threading.Event()
+
+    class Slow(channel.ServerProcess):
+        def __init__(self, *args):
+            super().__init__(*args)
+            is_there.set()
+            assert closed.wait(PATIENCE)
+
+    monkeypatch.setattr(channel, "ServerProcess", Slow)
+    starting = Stdio(sys.executable, ["-c", "import time; time.sleep(60)"]).channel(settings())
+    with in_thread(starting.start, Recorder(), Deadline(60)):
+        assert is_there.wait(PATIENCE)
+        starting.close(Deadline(0.25))
+        closed.set()
+    assert is_gone(starting._server.process.pid)
 
 
 def test_closing_twice_and_from_many_threads_at_once_is_fine():

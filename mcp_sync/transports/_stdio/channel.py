@@ -61,6 +61,8 @@ class StdioChannel:
         self.peer = shown_command((target.command, *target.args), _PEER_LENGTH)
         self._server: Optional[_Server] = None
         self._closed = False
+        # Until when the end may take, for a start that finds out later that there was one.
+        self._end: Optional[Deadline] = None
 
     def start(self, inbound: Inbound, deadline: Deadline) -> None:
         """Start the process and its readers. Does not wait for a word of it.
@@ -76,7 +78,7 @@ class StdioChannel:
         self._finalizer = weakref.finalize(self, process.stdout_wake.set)
         self._finalizer.atexit = False
         if self._closed:
-            self.close(deadline)
+            self.close(self._end or deadline)
 
     def _serve(self, process: ServerProcess, intake: Intake) -> _Server:
         name = self._settings.name
@@ -155,6 +157,7 @@ class StdioChannel:
 
     def close(self, deadline: Deadline) -> None:
         """End the process with its group, and the threads."""
+        self._end = deadline
         self._closed = True
         server = self._server
         if server is None:
