@@ -39,6 +39,22 @@ def modern(**more: Script) -> dict[str, Script]:
     return {"server/discover": lambda request: result, **_by_method(more)}
 
 
+def in_turn(*outcomes: Any) -> dict[str, Script]:
+    """Script a server without a handshake whose tools have these outcomes, one call after the other."""
+    left = iter(outcomes)
+    return modern(tools_call=lambda request: next(left))
+
+
+def needs(state: Optional[str] = None, **requests: Any) -> Message:
+    """Return a result that asks for input."""
+    result: Message = {"resultType": "input_required"}
+    if requests:
+        result["inputRequests"] = requests
+    if state is not None:
+        result["requestState"] = state
+    return result
+
+
 def legacy(version: str = LEGACY, **more: Script) -> dict[str, Script]:
     """Script a server with a handshake; further methods by name, with ``_`` for ``/``."""
     info = {"name": "scripted", "version": "1"}

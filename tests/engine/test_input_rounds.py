@@ -19,24 +19,10 @@ from mcp_sync.errors import (
 from mcp_sync.testing import FakeServer, HTTPReply
 
 from .background import Background
-from .scripted import DuplexTarget, PostTarget, modern, text
+from .scripted import DuplexTarget, PostTarget, in_turn, modern, needs, text
 
 ELICIT = {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {"type": "object"}}}
 ROOTS = {"method": "roots/list", "params": {}}
-
-
-def needs(state=None, **requests):
-    result = {"resultType": "input_required"}
-    if requests:
-        result["inputRequests"] = requests
-    if state is not None:
-        result["requestState"] = state
-    return result
-
-
-def in_turn(*outcomes):
-    outcomes = iter(outcomes)
-    return modern(tools_call=lambda request: next(outcomes))
 
 
 def yes(context, params):

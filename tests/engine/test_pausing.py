@@ -27,7 +27,7 @@ from mcp_sync import (
 )
 from mcp_sync.testing import FakeServer, ToolContext
 
-from .scripted import DuplexTarget, PostTarget, legacy, modern, text
+from .scripted import DuplexTarget, PostTarget, in_turn, legacy, modern, needs, text
 
 FORM = {
     "type": "object",
@@ -48,20 +48,6 @@ WRITE = {
     "params": {"messages": [{"role": "user", "content": {"type": "text", "text": "?"}}], "maxTokens": 5},
 }
 ADA = types.ElicitResult.accept({"name": "Ada"})
-
-
-def needs(state=None, **requests):
-    result = {"resultType": "input_required"}
-    if requests:
-        result["inputRequests"] = requests
-    if state is not None:
-        result["requestState"] = state
-    return result
-
-
-def in_turn(*outcomes):
-    left = iter(outcomes)
-    return modern(tools_call=lambda request: next(left))
 
 
 def waiting(client, *args, **options):

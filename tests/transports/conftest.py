@@ -1,7 +1,8 @@
-"""A certificate authority for tests, and an environment without proxies and passwords of the machine."""
+"""What tests share: certificates, an environment that names no proxies, the ways to notice an end."""
 
 from __future__ import annotations
 
+import os
 import ssl
 from pathlib import Path
 
@@ -38,3 +39,12 @@ def bundle(authority: trustme.CA, tmp_path: Path) -> str:
     path = tmp_path / "ca.pem"
     authority.cert_pem.write_to_path(str(path))
     return str(path)
+
+
+@pytest.fixture(params=["pidfd", "no pidfd"])
+def either_way_to_notice(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the end of a process be noticed with and without a descriptor for it."""
+    if request.param == "no pidfd":
+        monkeypatch.delattr(os, "pidfd_open", raising=False)
+    elif not hasattr(os, "pidfd_open"):
+        pytest.skip("this system has no pidfd")

@@ -38,15 +38,6 @@ while True:
 """
 
 
-@pytest.fixture(params=["pidfd", "no pidfd"])
-def either_way_to_notice(request, monkeypatch):
-    """The end of a process is noticed with and without a descriptor for it."""
-    if request.param == "no pidfd":
-        monkeypatch.delattr(os, "pidfd_open", raising=False)
-    elif not hasattr(os, "pidfd_open"):
-        pytest.skip("this system has no pidfd")
-
-
 def seconds_to_close(server, budget=5.0):
     started = time.monotonic()
     server.channel.close(Deadline(budget))

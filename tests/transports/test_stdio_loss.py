@@ -13,15 +13,6 @@ from stdio_support import SLACK, is_gone, lives, running, script
 from mcp_sync.errors import ConnectionLost
 
 
-@pytest.fixture(params=["pidfd", "no pidfd"])
-def either_way_to_notice(request, monkeypatch):
-    """The end of a process is noticed with and without a descriptor for it."""
-    if request.param == "no pidfd":
-        monkeypatch.delattr(os, "pidfd_open", raising=False)
-    elif not hasattr(os, "pidfd_open"):
-        pytest.skip("this system has no pidfd")
-
-
 def assert_cleared_away(server):
     """Nothing of a lost server is left, without a close."""
     for thread in server.channel._server.threads:
