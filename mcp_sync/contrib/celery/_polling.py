@@ -18,7 +18,7 @@ from ...errors import (
 )
 from ...options import UNSET
 from ...tasks._pace import Pace
-from ._progress import STATE
+from ._progress import STATE, short
 from ._servers import servers_of
 from ._task import INPUT_REQUIRED, MCPTask
 
@@ -95,7 +95,7 @@ def hand_over(task: MCPTask, handle: Any, server: Optional[str], user: Optional[
         raise Ignore
     if task.acks_late:
         # Where a run is not repeated, the next look comes first, and says then how far it is.
-        _note(task, {**job, "tool": handle.tool, "message": state.status_message})
+        _note(task, {**job, "tool": handle.tool, "message": short(state.status_message)})
     _send(task, job, Pace().next(state.poll_interval), 0)
     raise Ignore
 

@@ -236,7 +236,12 @@ def test_progress_is_written_now_and_then_and_at_the_end(app: Celery, monkeypatc
         for at, done in ((0.0, 1), (0.5, 2), (1.2, 3), (1.3, 4)):
             clock[0] = at
             report(done, 4, "x")
-    assert [meta["progress"] for meta in written] == [1, 3, 4]
+        for done in range(4, 9):
+            report(done, 4, "it is always the last one")
+        clock[0] = 9.0
+        report(9, 4, "x" * 100_000)
+    assert [meta["progress"] for meta in written] == [1, 3, 4, 9]
+    assert len(written[-1]["message"]) == 1000
 
 
 def test_no_time_left_is_a_timeout_that_reached_nobody() -> None:
