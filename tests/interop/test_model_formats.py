@@ -8,12 +8,18 @@ from typing import Any
 
 import pytest
 
-from mcp_sync import Client
+from mcp_sync import Client, Stdio
 from mcp_sync.llm import run_tool_calls, tool_definitions
 
-from .test_stubs import TARGETS
+from .servers_of_others import MAKERS, command, environment, folder_of
 
 pytestmark = pytest.mark.interop
+
+
+def _client(maker: str, parent: Path) -> Client:
+    folder = folder_of(maker, parent)
+    first, *rest = command(maker, folder)
+    return Client(Stdio(first, rest, env=environment(folder)))
 
 
 def _keys(value: Any) -> set[str]:
@@ -23,9 +29,9 @@ def _keys(value: Any) -> set[str]:
     return set().union(*map(_keys, value)) if isinstance(value, list) else set()
 
 
-@pytest.mark.parametrize("maker", TARGETS)
+@pytest.mark.parametrize("maker", MAKERS)
 def test_the_tools_of_each_server_are_described_to_models(maker: str, tmp_path: Path) -> None:
-    with Client(TARGETS[maker](tmp_path)) as client:
+    with _client(maker, tmp_path) as client:
         tools = list(client.tools())
         for strict in (False, True):
             for made in tool_definitions(tools, "openai", strict=strict):
@@ -39,7 +45,7 @@ def test_the_tools_of_each_server_are_described_to_models(maker: str, tmp_path: 
 
 
 def test_images_of_a_server_reach_a_model(tmp_path: Path) -> None:
-    with Client(TARGETS["everything"](tmp_path)) as client:
+    with _client("everything", tmp_path) as client:
         call = {"type": "tool_use", "id": "1", "name": "get-tiny-image", "input": {}}
         (result,) = run_tool_calls(client, [call], vendor="anthropic", timeout=20)
         saved = client.call_tool("get-tiny-image").save(tmp_path / "images")
