@@ -34,9 +34,9 @@ def tools(request: HttpRequest) -> HttpResponse:
     return render(request, "tools.html", {"tools": list(desk.tools()), "who": who})
 
 
+@require_POST
 @login_required
 @mcp_login_required("desk")
-@require_POST
 def report(request: HttpRequest) -> StreamingHttpResponse:
     """Make a report, and show how far it is while it is made."""
     return StreamingHttpResponse(report_lines(mcp["desk"].for_user(request.user)))
@@ -57,9 +57,9 @@ def report_lines(desk: Any) -> Iterator[str]:
     yield tail
 
 
+@require_POST
 @login_required
 @mcp_login_required("desk")
-@require_POST
 def book(request: HttpRequest) -> HttpResponse:
     """Book a trip. The server asks which: then the middleware sends the user to a form."""
     result = mcp["desk"].for_user(request.user).call_tool("book", on_input="raise")

@@ -30,7 +30,11 @@ def main(port: int) -> None:
             DJANGO_SETTINGS_MODULE="settings",
         )
         application = prepared()
-        with make_server("127.0.0.1", port, application, threaded(), QuietHandler) as site:
+        try:
+            server = make_server("127.0.0.1", port, application, threaded(), QuietHandler)
+        except OSError as error:
+            sys.exit(f"Port {port} cannot be had: {error.strerror}. Give another one: run.py PORT")
+        with server as site:
             print(f"http://127.0.0.1:{site.server_port}/", flush=True)
             try:
                 site.serve_forever()

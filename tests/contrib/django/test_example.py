@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -67,12 +68,30 @@ def site():
         process.stdout.close()
 
 
+def test_a_port_that_is_taken_is_said():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        command = [sys.executable, str(SITE), str(taken.getsockname()[1])]
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            timeout=100,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert re.fullmatch(r"Port \d+ cannot be had: .*\. Give another one: run\.py PORT\n", done.stderr)
+
+
 def test_two_users_walk_through_the_example(site):
     ada, bob = Visitor(site), Visitor(site)
     try:
         for visitor, name in ((ada, "ada"), (bob, "bob")):
             visitor.log_in(name)
             assert "You are not connected" in visitor.page.text
+            visitor.see("/report/")
+            assert visitor.page.status_code == 405  # And not a page to connect, which would lead here.
+            visitor.see("/")
             assert f"You are {name} there at this server" in visitor.connect(f"{name} there")
         assert "You are ada there" in ada.see("/tools/")
         ada.see("/")
