@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from authorization.browser import Browser
 from interop.install import home
 
-from contrib.django.test_browser import Tab
-
+from ..tabs import two_tabs
 from .test_example import EXAMPLE, program
 
 
@@ -20,14 +17,8 @@ from .test_example import EXAMPLE, program
 def tabs(tmp_path: Path) -> Iterator[list[Any]]:
     if not (home() / "chromium.installed").exists():
         pytest.fail("this test needs Chromium: python -m tests.interop.install chromium")
-    shots = Path(os.environ.get("MCP_SYNC_SCREENSHOTS", tmp_path))
-    browsers = [Browser(tmp_path / name) for name in ("ada", "bob")]
-    found = [Tab(browser, shots, name) for browser, name in zip(browsers, ("ada", "bob"))]
-    yield found
-    for tab in found:
-        tab.close()
-    for browser in browsers:
-        browser.end()
+    with two_tabs(tmp_path) as found:
+        yield found
 
 
 @pytest.mark.slow
