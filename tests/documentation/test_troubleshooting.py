@@ -475,6 +475,44 @@ def _(stage: Stage) -> None:
     configure()["file"]
 
 
+def flask_site() -> Any:
+    """Return an application with a store that has no table, and its extension."""
+    flask, sa = pytest.importorskip("flask"), pytest.importorskip("sqlalchemy")
+    from mcp_sync.contrib.flask import MCP, SQLAlchemyTokenStore
+
+    mcp, app = MCP(), flask.Flask("site")
+    app.config["SECRET_KEY"] = "a secret"
+    app.config["MCP_SERVERS"] = {"github": {"url": "https://example.com/mcp", "auth": "oauth"}}
+    engine = sa.create_engine("sqlite:///site.sqlite", poolclass=sa.pool.NullPool)
+    app.config["MCP_TOKEN_STORE"] = SQLAlchemyTokenStore(engine)
+    mcp.init_app(app)
+    app.register_blueprint(mcp.blueprint, url_prefix="/mcp")
+    mcp.principal_getter(lambda: flask.session.get("user", "ada"))
+    app.add_url_rule("/issues", view_func=lambda: mcp["github"].call_tool("list_issues").text)
+    return app, mcp
+
+
+@below("The token store has no table")
+def _(stage: Stage) -> None:
+    app, mcp = flask_site()
+    assert app.test_client().get("/issues").status_code == 503
+    mcp.registry(app).close()
+
+
+@below("Nobody knows for which user")
+def _(stage: Stage) -> None:
+    app, mcp = flask_site()
+    with app.app_context():
+        mcp["github"].call_tool("list_issues")
+
+
+@below("Nobody knows where the application is")
+def _(stage: Stage) -> None:
+    app, mcp = flask_site()
+    with app.app_context():
+        mcp["github"].for_user("ada")
+
+
 @below("The command line is not installed")
 def _(stage: Stage) -> None:
     # An interpreter without site-packages has no click either.
