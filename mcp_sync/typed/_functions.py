@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Optional
 
+from .._protocol.visible import clean
 from ..errors import MCPError, UsageError
 from ._names import identifiers
 from ._parameters import Parameter, parameters_of
@@ -45,8 +46,9 @@ class ToolFunction:
         self._client = client
         self._options = dict(options)
         self._parameters, self._is_open = parameters_of(tool.input_schema, Types(flat=True), (tool.name,))
-        self.__name__ = self.__qualname__ = tool.name
-        self.__doc__ = describe(tool, self._parameters, show_defaults=True)
+        # Interpreters show these in terminals.
+        self.__name__ = self.__qualname__ = clean(tool.name)
+        self.__doc__ = clean(describe(tool, self._parameters, show_defaults=True))
         self.__signature__ = _signature(self._parameters, self._is_open)
 
     def __call__(self, /, **arguments: Any) -> Any:

@@ -117,6 +117,17 @@ def test_no_argument_gets_in_the_way_of_the_others_that_a_tool_takes():
         assert client.tool.open(arguments=1, x=2).structured_content == {"got": {"arguments": 1, "x": 2}}
 
 
+def test_help_for_a_tool_cannot_drive_a_terminal():
+    text = "a\x1b]0;title\x07\u202eb"
+    schema = {"type": "object", "properties": {"x": {"type": "string", "description": text, "default": text}}}
+    tool = FakeTool(lambda x="": "called", name=text, description=text, input_schema=schema)
+    with Client(InMemory(FakeServer(tools=[tool]))) as client:
+        found = client.tool[text]
+        shown = [inspect.getdoc(found), found.__name__, repr(found), str(inspect.signature(found))]
+        assert not set("\x1b\x07\u202e") & set("".join(shown))
+        assert found().text == "called"
+
+
 def test_the_tools_do_not_keep_a_client_alive(server):
     client = Client(InMemory(server))
     client.tool.search(query="x")
