@@ -160,8 +160,8 @@ def _property(root: Mapping[str, Any], key: str) -> Any:
     return root.get("additionalProperties")
 
 
-def _typed(word: Given, schema: Any, root: Mapping[str, Any]) -> Any:
-    """Turn a text into a value that the schema admits."""
+def _typed(word: Given, schema: Any, root: Mapping[str, Any], depth: int = 0) -> Any:
+    """Turn a text into a value that the schema admits; ``depth`` is that of the lists around it."""
     alternatives = _alternatives(schema, root)
     enums = [_enum(each) for each in alternatives]
     for values in filter(None, enums):
@@ -176,7 +176,7 @@ def _typed(word: Given, schema: Any, root: Mapping[str, Any]) -> Any:
         return word.text
     for kind in filter(kinds.__contains__, _ORDER):
         items = next((each.get("items") for each in alternatives if "array" in _kinds(each)), None)
-        value = _parsed(word, kind, items, root)
+        value = _parsed(word, kind, items, root, depth)
         if value is not _NO:
             return value
     raise click.UsageError(f"{word.key}: {word.text!r} is not of type {' or '.join(sorted(kinds))}")
@@ -248,7 +248,7 @@ def _as_typed(value: Any) -> Optional[str]:
 _NO = object()
 
 
-def _parsed(word: Given, kind: str, items: Any, root: Mapping[str, Any]) -> Any:
+def _parsed(word: Given, kind: str, items: Any, root: Mapping[str, Any], depth: int) -> Any:
     """Return the text as a value of one JSON type, `_NO` if it is none."""
     text = word.text.strip()
     if kind == "boolean":
@@ -260,7 +260,9 @@ def _parsed(word: Given, kind: str, items: Any, root: Mapping[str, Any]) -> Any:
         return _number(text, kind == "integer")
     if text.startswith("{" if kind == "object" else "["):
         return _json(word)
-    return [_typed(word, items, root)] if kind == "array" else _NO
+    # A list may hold lists of its own kind, for ever.
+    is_item = kind == "array" and depth < _MAX_REFS
+    return [_typed(word, items, root, depth + 1)] if is_item else _NO
 
 
 def _number(text: str, whole: bool) -> Any:

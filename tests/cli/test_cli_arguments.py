@@ -93,6 +93,14 @@ def test_a_schema_that_refers_to_itself_leaves_a_string() -> None:
     assert read_arguments(["key=5"]).typed(schema) == {"key": "5"}
 
 
+def test_a_list_of_lists_of_its_own_kind_ends() -> None:
+    schema = {"properties": {"key": {"type": "array", "items": {"$ref": "#/properties/key"}}}}
+
+    assert read_arguments(["key=[[]]"]).typed(schema) == {"key": [[]]}
+    with pytest.raises(click.UsageError, match="key: '5' is not of type array"):
+        read_arguments(["key=5"]).typed(schema)
+
+
 def test_without_a_schema_everything_is_a_string() -> None:
     assert read_arguments(["a=1", "b=true"]).typed(None) == {"a": "1", "b": "true"}
 
