@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Optional
 
 from .._concurrency.deadline import Deadline
-from .._protocol.headers import InvalidParamHeader, ParamHeader, compile_param_headers, param_headers
+from .._protocol.param_headers import InvalidParamHeader, ParamHeader, compile_param_headers, param_headers
 
 # Models, and what checks schemas, load when they are used: a program that only calls needs neither.
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Any, Optional
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_sync._protocol import headers
+from mcp_sync._protocol import headers, param_headers
 from mcp_sync.errors import UsageError
 from mcp_sync.transports._http.errors import retry_after
 
@@ -70,9 +70,9 @@ SCHEMAS: st.SearchStrategy[Any] = st.recursive(
 @given(SCHEMAS, JSON)
 def test_annotations_of_any_shape_are_taken_or_refused(schema: Any, arguments: Any) -> None:
     try:
-        compiled = headers.compile_param_headers(schema)
-        built = headers.param_headers(compiled, arguments)
-    except (headers.InvalidParamHeader, UsageError):
+        compiled = param_headers.compile_param_headers(schema)
+        built = param_headers.param_headers(compiled, arguments)
+    except (param_headers.InvalidParamHeader, UsageError):
         return
     assert all(value.isascii() and value.isprintable() for value in built.values())
 
