@@ -222,7 +222,8 @@ def _check_names(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> Non
     unknown = [name for name in arguments if name not in known]
     if unknown and schema.get("additionalProperties") is False and not schema.get("patternProperties"):
         raise click.UsageError(f"{unknown[0]}: no such argument; there are: {', '.join(known) or 'none'}")
-    missing = [str(name) for name in required if name not in arguments] if isinstance(required, list) else []
+    needed = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
+    missing = [name for name in needed if name not in arguments]
     if missing:
         raise click.UsageError(f"missing: {', '.join(missing)}")
 

@@ -63,6 +63,9 @@ class _Writer:
 
     def _write(self, plain: JSON, depth: int) -> JSON:
         made = {key: value for key, value in plain.items() if key in _KEPT and value is not None}
+        for key in ("title", "description"):
+            if not isinstance(made.get(key, ""), str):
+                del made[key]
         if plain.get("nullable") is True:
             made["nullable"] = True
         values = [plain["const"]] if "const" in plain else plain.get("enum")
@@ -91,11 +94,12 @@ class _Writer:
             kind = "object" if properties_of(plain) else "array" if "items" in plain else None
         if kind == "null":
             return {**made, "type": "string", "nullable": True}
-        if kind not in _TYPES:
+        if not isinstance(kind, str) or kind not in _TYPES:
             return {**made, "anyOf": _ANYTHING}
         made["type"] = kind
-        if plain.get("format") in _FORMATS.get(kind, ()):
-            made["format"] = plain["format"]
+        form = plain.get("format")
+        if isinstance(form, str) and form in _FORMATS.get(kind, ()):
+            made["format"] = form
         if kind == "array":
             items = plain.get("items")
             made["items"] = self.write(items if isinstance(items, Mapping) else {}, depth + 1)

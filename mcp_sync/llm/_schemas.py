@@ -18,8 +18,10 @@ def flat(schema: Any) -> JSON:
     """Return the schema of an object without alternatives at its top."""
     root: JSON = dict(schema) if isinstance(schema, Mapping) else {}
     if root.get("type") == "object" and not any(key in root for key in _CHOICES):
-        properties = root.get("properties")
-        return {**root, "properties": properties if isinstance(properties, Mapping) else {}}
+        made = {**root, "properties": properties_of(root)}
+        if "required" in root:
+            made["required"] = required_of(root)
+        return made
     reader = Reader(root)
     plain = reader.plain(root)
     properties, required = arguments_of(reader, plain)
@@ -60,8 +62,9 @@ def _strict(root: Reader, schema: Any, depth: int) -> JSON:
     if not isinstance(schema, Mapping) or depth > _DEEP or any(key in schema for key in _IMPOSSIBLE):
         raise _Loose
     made = {key: value for key, value in schema.items() if key in _KEPT}
-    if schema.get("format") in _FORMATS:
-        made["format"] = schema["format"]
+    form = schema.get("format")
+    if isinstance(form, str) and form in _FORMATS:
+        made["format"] = form
     for key in ("$defs", "definitions"):
         if isinstance(schema.get(key), Mapping):
             made[key] = {name: _strict(root, each, depth + 1) for name, each in schema[key].items()}

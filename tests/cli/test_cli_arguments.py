@@ -101,6 +101,11 @@ def test_a_list_of_lists_of_its_own_kind_ends() -> None:
         read_arguments(["key=5"]).typed(schema)
 
 
+def test_what_is_no_list_of_names_requires_nothing() -> None:
+    assert read_arguments(["a=1"]).typed({"required": [{}, ["b"], 5]}) == {"a": "1"}
+    assert read_arguments(["a=1"]).typed({"required": "b"}) == {"a": "1"}
+
+
 def test_without_a_schema_everything_is_a_string() -> None:
     assert read_arguments(["a=1", "b=true"]).typed(None) == {"a": "1", "b": "true"}
 

@@ -47,6 +47,48 @@ def test_each_vendor_has_its_format():
     assert tool_definitions([tool(QUERY)], "plain") == [{**about, "parameters": QUERY}]
 
 
+NONSENSE = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(-3, 3),
+        st.sampled_from(["", "object", "array", "string", "date-time", "#", "#/properties/a", "#/$defs/a"]),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(
+            st.sampled_from(
+                ["type", "properties", "items", "$ref", "anyOf", "allOf", "enum", "const", "required", "a"]
+                + ["format", "default", "additionalProperties", "$defs", "description", "title"]
+            ),
+            inner,
+            max_size=4,
+        ),
+    ),
+    max_leaves=12,
+)
+
+
+@pytest.mark.parametrize("vendor", [*VENDORS, "plain"])
+@settings(deadline=None)
+@given(
+    schema=st.dictionaries(
+        st.sampled_from(
+            ["properties", "$defs", "required", "anyOf", "allOf", "$ref", "items", "description"]
+        ),
+        NONSENSE,
+    ),
+    strict=st.booleans(),
+)
+def test_no_schema_of_one_tool_keeps_the_others_from_being_described(vendor, schema, strict):
+    odd = types.Tool.model_construct(
+        name="odd", description=None, title=None, input_schema={"type": "object", **schema}
+    )
+    made = tool_definitions([odd, tool(QUERY)], vendor, strict=strict)
+    described = made[0]["functionDeclarations"] if vendor == "gemini" else made
+    assert len(described) == 2
+
+
 def test_a_tool_without_arguments_is_described_as_each_vendor_wants_it():
     empty = {"type": "object", "properties": {}}
     assert parameters(None, "anthropic") == empty
