@@ -12,6 +12,7 @@ from ._concurrency.cancel import CancelToken
 from ._concurrency.deadline import Deadline
 from ._engine.call_options import NO_OPTIONS, CallOptions
 from ._engine.engine import Engine
+from ._protocol.brief import excerpt
 from ._protocol.headers import checked_headers
 from ._protocol.methods import MethodSpec
 from ._protocol.versions import LATEST_MODERN, TRAITS
@@ -85,7 +86,8 @@ class Calls:
             cursor = page.next_cursor
             # Some servers send an empty cursor for "no more".
             if cursor and cursor in seen:
-                raise InvalidResult(f"the server sent the cursor {cursor!r} twice while listing {items}")
+                shown = excerpt(repr(cursor))
+                raise InvalidResult(f"the server sent the cursor {shown} twice while listing {items}")
             if keeps:
                 yield from _news(getattr(page, items), given, begins_anew)
             else:

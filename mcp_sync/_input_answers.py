@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from . import types
+from ._protocol.brief import excerpt
 from ._protocol.form_defaults import fill_defaults
 from ._protocol.forms import faults_in, read_fields
 from .errors import AnswerInvalid, UsageError
@@ -46,17 +47,17 @@ def _of_kind(key: str, model: Any, answer: Any) -> dict[str, Any]:
     if isinstance(answer, BaseModel):
         if not isinstance(answer, model):
             wanted = f"answer it with a {model.__name__}, not {type(answer).__name__}"
-            raise UsageError(f"the answer to {key!r} is of another kind: {wanted}")
+            raise UsageError(f"the answer to {excerpt(repr(key))} is of another kind: {wanted}")
         wire: dict[str, Any] = answer.to_wire()
         return wire
     if not isinstance(answer, Mapping):
         wanted = f"a {model.__name__} or a dict, not {type(answer).__name__}"
-        raise UsageError(f"the answer to {key!r} must be {wanted}")
+        raise UsageError(f"the answer to {excerpt(repr(key))} must be {wanted}")
     try:
         wire = model(**answer).to_wire()
     except (ValidationError, TypeError) as error:
         what = first_problem(error) if isinstance(error, ValidationError) else str(error)
-        raise UsageError(f"the answer to {key!r} is no {model.__name__}: {what}") from error
+        raise UsageError(f"the answer to {excerpt(repr(key))} is no {model.__name__}: {what}") from error
     return wire
 
 
@@ -64,7 +65,7 @@ def _completed(key: str, schema: Mapping[str, Any], content: Any) -> dict[str, A
     filled = fill_defaults(schema, content)
     faults = faults_in(read_fields(schema), filled)
     if faults:
-        text = f"the answer to {key!r} does not match the form: {listed(faults)}"
+        text = f"the answer to {excerpt(repr(key))} does not match the form: {listed(faults)}"
         raise AnswerInvalid(text, key=key, faults=faults)
     return filled
 

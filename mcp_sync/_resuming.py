@@ -13,6 +13,7 @@ from ._engine.plan import Plan
 from ._envelope import Key, expired, server_key, unseal
 from ._input_answers import answer_to_wire
 from ._protocol import methods
+from ._protocol.brief import excerpt
 from ._protocol.input_rounds import next_params
 from .errors import EnvelopeRejected, InputRequired, UsageError
 from .options import check_seconds
@@ -116,7 +117,7 @@ class PausedCall:
 
 
 def _listed(keys: Any) -> str:
-    return ", ".join(sorted(map(repr, keys)))
+    return ", ".join(sorted(excerpt(repr(key)) for key in keys))
 
 
 def _has(params: Any, members: Mapping[str, type]) -> bool:

@@ -18,6 +18,7 @@ from .._concurrency.cancel import CancelToken
 from .._concurrency.deadline import Deadline
 from .._concurrency.fork import hold_off
 from .._protocol import methods
+from .._protocol.brief import excerpt
 from .._protocol.eras import COMPLETE, INPUT_REQUIRED, LOG_LEVEL_KEY, Era, StatelessEra
 from .._protocol.input_rounds import input_requests, next_params
 from .._protocol.methods import MethodSpec
@@ -192,7 +193,8 @@ class Engine(Lifecycle):
             return result
         extension = self.plan.extensions.of_result(kind, spec.method)
         if extension is None:
-            raise InvalidResult(f"{spec.method}: unknown kind of result {kind!r}", result=result)
+            shown = excerpt(repr(kind))
+            raise InvalidResult(f"{spec.method}: unknown kind of result {shown}", result=result)
         interim = InterimCall(self, spec, params, options, deadline, result)
         try:
             return extension.finish(interim)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Optional
 
 from .._concurrency.deadline import Deadline
+from .._protocol.brief import excerpt
 from .._protocol.eras import COMPLETE
 from .._protocol.methods import LISTEN, SUBSCRIBE, UNSUBSCRIBE
 from .._protocol.recovery import ends_resumption, stood_long
@@ -68,7 +69,8 @@ class ByRequest:
             raise unacknowledged(connection.channel.peer, error) from None
         kind = connection.era.result_kind(result)
         if kind != COMPLETE:
-            raise InvalidResult(f"{LISTEN.method} cannot have a result of the kind {kind!r}", result=result)
+            shown = excerpt(repr(kind))
+            raise InvalidResult(f"{LISTEN.method} cannot have a result of the kind {shown}", result=result)
         if not listener.is_acknowledged:
             peer = connection.channel.peer
             text = f"{LISTEN.method}: {peer} ended the subscription before it had acknowledged it"

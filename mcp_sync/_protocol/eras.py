@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, Optional
 
 from ..errors import InvalidResult, NotSupported
+from .brief import excerpt
 from .codec import meta_ending
 from .frames import Wire
 from .headers import standard_headers
@@ -188,7 +189,7 @@ class StatelessEra(Era):
     def result_kind(self, result: Mapping[str, Any]) -> str:
         kind = result.get("resultType", COMPLETE)
         if not isinstance(kind, str):
-            raise InvalidResult(f"unknown kind of result {kind!r}", result=result)
+            raise InvalidResult(f"unknown kind of result {excerpt(repr(kind))}", result=result)
         return kind
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import InvalidResult
+from .brief import excerpt
 from .echoed import is_text
 from .methods import MethodSpec
 
@@ -36,7 +37,7 @@ def input_requests(spec: MethodSpec, result: Mapping[str, Any]) -> dict[str, dic
         if not is_text(key):
             raise InvalidResult(f"{spec.method}: a key of inputRequests is no text: {key!r}", result=result)
         if not isinstance(request, dict) or request.get("method") not in INPUT_METHODS:
-            raise InvalidResult(f"{spec.method}: unknown input request {key!r}", result=result)
+            raise InvalidResult(f"{spec.method}: unknown input request {excerpt(repr(key))}", result=result)
     return requests
 
 

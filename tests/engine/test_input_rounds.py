@@ -12,9 +12,11 @@ from mcp_sync.errors import (
     CallCancelled,
     CallTimeout,
     ConnectionLost,
+    InputRequired,
     InputRoundsExceeded,
     InvalidResult,
     RemoteError,
+    UsageError,
 )
 from mcp_sync.testing import FakeServer, HTTPReply
 
@@ -325,3 +327,35 @@ def test_a_state_of_any_letters_is_sent_back_as_it_came():
         with client, pytest.raises(InputRoundsExceeded):
             client.call_tool("x")
     assert [message["params"].get("requestState") for message in came] == [None, "\u00e9\U0001f600\u2028"]
+
+
+LONG = "y" * 100_000
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"resultType": LONG, "content": []},
+        {"resultType": [LONG], "content": []},
+        needs(**{LONG: {"method": LONG}}),
+    ],
+)
+def test_no_name_that_a_server_gave_makes_an_error_long(kind, answer):
+    target = kind(modern(tools_call=lambda request: answer))
+    with Client(target, elicitation_callback=yes) as client, pytest.raises(InvalidResult) as caught:
+        client.call_tool("x")
+    assert "yyy" in str(caught.value)
+    assert len(str(caught.value)) < 1000
+
+
+def test_no_key_that_a_server_gave_makes_an_error_of_resume_long(kind):
+    target = kind(in_turn(needs(**{LONG: ELICIT})))
+    with Client(target) as client:
+        with pytest.raises(InputRequired) as caught:
+            client.call_tool("x", on_input="raise")
+        kept = caught.value.to_json()
+        for answers in ({}, {"other": {"action": "decline"}}, {LONG: 1}, {LONG: {"action": "odd"}}):
+            with pytest.raises(UsageError) as refused:
+                client.resume(kept, answers)
+            assert "yyy" in str(refused.value)
+            assert len(str(refused.value)) < 1000

@@ -63,6 +63,13 @@ def test_a_cursor_that_never_moves_is_an_error_after_its_page_came_once():
     assert names(seen) == ["a"]
 
 
+def test_a_long_cursor_makes_no_long_error():
+    page = {"tools": [], "nextCursor": "y" * 100_000}
+    with client_of(lambda request: page) as client, pytest.raises(InvalidResult, match="yyy") as caught:
+        list(client.tools())
+    assert len(str(caught.value)) < 1000
+
+
 def test_a_circle_of_cursors_is_an_error_without_duplicates():
     following = {None: "A", "A": "B", "B": "A"}
 
