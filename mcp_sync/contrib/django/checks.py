@@ -66,7 +66,7 @@ def _check_server(alias: str, entry: Entry) -> Iterator[checks.CheckMessage]:
 
             make_oauth(alias, entry)
     except MCPError as error:
-        yield checks.Error(str(error), hint="Is the variable set?", id="mcp_sync.E002")
+        yield checks.Error(str(error), id="mcp_sync.E002")
     except ImportError:
         pass  # E003 says so.
     parts = urlsplit(entry.server.url or "")
