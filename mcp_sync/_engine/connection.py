@@ -10,7 +10,7 @@ from typing import Any, Callable, Optional, Union
 from .._concurrency.cancel import CancelToken
 from .._concurrency.deadline import Deadline
 from .._concurrency.pending import PendingCall
-from .._protocol import codec
+from .._protocol import codec, kinds
 from .._protocol.eras import SERVER_INFO_KEY, SUBSCRIPTION_ID_KEY, Era
 from .._protocol.frames import Frame
 from .._protocol.methods import MethodSpec
@@ -307,12 +307,12 @@ class Connection:
         """Take what the peer sent. See `Inbound.receive`."""
         if call is not None:
             call.deadline.touch()  # Whatever comes on its own stream is a sign of life.
-        kind = codec.classify(message)
-        if kind is codec.RESPONSE:
+        kind = kinds.classify(message)
+        if kind is kinds.RESPONSE:
             self._answer(message, call)
-        elif kind is codec.NOTIFICATION:
+        elif kind is kinds.NOTIFICATION:
             self._notification(message, call)
-        elif kind is codec.REQUEST:
+        elif kind is kinds.REQUEST:
             self._request(message, call)
         elif isinstance(message, list):
             for item in message:
@@ -328,8 +328,8 @@ class Connection:
             if message.get("id") is None:
                 self.report(ProtocolError(f"an error for no request came: {message.get('error')!r:.200}"))
             return
-        fault = codec.response_fault(message)
-        parts = codec.error_parts(message)
+        fault = kinds.response_fault(message)
+        parts = kinds.error_parts(message)
         if fault is not None:
             text = f"{call.method}: {self.channel.peer}: {fault}"
             call.fail(InvalidMessage(text, excerpt=repr(message)[:200]))
@@ -347,7 +347,7 @@ class Connection:
             if own is not None:
                 return own
             return self._only_call(message)
-        number = codec.as_id(raw)
+        number = kinds.as_id(raw)
         if number is not None and not isinstance(raw, int) and not self._odd_ids_seen:
             self._odd_ids_seen = True
             logger.warning("%s answers with ids of another type (%r)", self.channel.peer, raw)
@@ -355,7 +355,7 @@ class Connection:
 
     def _only_call(self, message: Mapping[str, Any]) -> Optional[PendingCall]:
         """Return the call that a server must mean which could not read what it got: the only one there is."""
-        parts = codec.error_parts(message)
+        parts = kinds.error_parts(message)
         calls = list(self._calls.values())
         is_possible = self.channel.duplex and parts is not None and parts.code in _UNREADABLE
         return calls[0] if is_possible and len(calls) == 1 else None
@@ -377,7 +377,7 @@ class Connection:
 
     def _end_subscription(self, request_id: Union[str, int]) -> None:
         """End a long-lived request that the server takes back, as it does to tear a subscription down."""
-        number = codec.as_id(request_id)
+        number = kinds.as_id(request_id)
         call = self._calls.get(number) if number is not None else None
         if call is not None and call.on_notification is not None:
             call.settle({"result": {}})
@@ -388,12 +388,12 @@ class Connection:
             return own
         params = message.get("params")
         meta = params.get("_meta") if isinstance(params, dict) else None
-        number = codec.as_id(meta.get(SUBSCRIPTION_ID_KEY)) if isinstance(meta, dict) else None
+        number = kinds.as_id(meta.get(SUBSCRIPTION_ID_KEY)) if isinstance(meta, dict) else None
         return self._calls.get(number) if number is not None else None
 
     def _progress(self, message: Mapping[str, Any], own: Optional[PendingCall]) -> None:
         params = message.get("params")
-        token = codec.as_id(params.get("progressToken")) if isinstance(params, dict) else None
+        token = kinds.as_id(params.get("progressToken")) if isinstance(params, dict) else None
         call = self._calls.get(token) if token is not None else None
         if call is None and own is not None and own.resumes:
             call = own

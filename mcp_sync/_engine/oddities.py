@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from .._protocol.codec import shown_id
+from .._protocol.kinds import shown_id
 
 _KEPT = 3
 _SHOWN = 120

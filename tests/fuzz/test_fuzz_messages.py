@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_sync import Client, InMemory
-from mcp_sync._protocol import codec
+from mcp_sync._protocol import codec, kinds
 from mcp_sync.errors import InvalidMessage, MCPError
 from mcp_sync.testing import FakeServer
 
@@ -40,7 +40,7 @@ def test_what_is_no_json_is_an_invalid_message_and_nothing_else(data: bytes) -> 
         message, fault = None, str(error)
     else:
         fault = ""
-        codec.classify(message)
+        kinds.classify(message)
     assert len(fault) < 1000
     assert not (fault and _is_json(data))
 
@@ -65,14 +65,14 @@ def test_what_is_written_can_be_read_and_is_the_same(value: Any) -> None:
 
 @given(MESSAGES | JSON)
 def test_every_message_is_of_some_kind(message: Any) -> None:
-    kind = codec.classify(message)
-    assert kind in codec.Kind
-    if kind is codec.RESPONSE:
-        fault = codec.response_fault(message)
+    kind = kinds.classify(message)
+    assert kind in kinds.Kind
+    if kind is kinds.RESPONSE:
+        fault = kinds.response_fault(message)
         assert fault is None or len(fault) < 1000
-        codec.as_id(message.get("id"))
+        kinds.as_id(message.get("id"))
         if fault is None and message.get("error") is not None:
-            assert isinstance(codec.error_parts(message), codec.ErrorParts)
+            assert isinstance(kinds.error_parts(message), kinds.ErrorParts)
 
 
 CONTENT = st.fixed_dictionaries(
@@ -134,6 +134,6 @@ def test_a_message_of_any_shape_beside_the_answer_harms_no_call(peers: Any, mess
         return {"content": []}
 
     server.on("tools/call", answer)
-    if isinstance(message, dict) and codec.classify(message) is codec.RESPONSE:
+    if isinstance(message, dict) and kinds.classify(message) is kinds.RESPONSE:
         return  # It may well be the answer.
     assert client.call_tool("x", timeout=10).content == []

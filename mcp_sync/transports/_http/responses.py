@@ -7,7 +7,7 @@ import socket
 from typing import Any, NamedTuple, NoReturn, Optional, Union
 
 from ..._concurrency.pending import PendingCall
-from ..._protocol import codec
+from ..._protocol import codec, kinds
 from ..._protocol.recovery import means_lost_session
 from ..._protocol.striking import cleaned, without
 from ..._protocol.urls import public_url
@@ -146,7 +146,7 @@ class ResponseReader:
             limit = next((each for each in (codec.TOO_DEEP, codec.TOO_LONG) if each in str(error)), "")
             return (f"({limit}) " if limit else "").encode() + start, ""
         self._inbound.receive(cleaned(message, reply.secrets), call)
-        return b"", codec.shown_id(message) if codec.classify(message) is codec.RESPONSE else ""
+        return b"", kinds.shown_id(message) if kinds.classify(message) is kinds.RESPONSE else ""
 
     def refuse(
         self, reply: Reply, call: PendingCall, exchange: Exchange, in_session: Optional[bool]
@@ -163,8 +163,8 @@ class ResponseReader:
         """
         body = self._failure_body(reply, exchange)
         message = _json_object(body) if media_type(reply) in ("application/json", "") else {}
-        parts = codec.error_parts(message)
-        is_ours = codec.as_id(message.get("id")) == call.id
+        parts = kinds.error_parts(message)
+        is_ours = kinds.as_id(message.get("id")) == call.id
         is_addressed = is_ours and parts is not None and parts.code != _SESSION_NOT_FOUND
         fault: MCPError
         if means_lost_session(reply.status, in_session, is_addressed):

@@ -11,7 +11,7 @@ from typing import NoReturn, Optional
 from ..._concurrency.deadline import Deadline
 from ..._concurrency.pending import PendingCall
 from ..._concurrency.threads import join_all
-from ..._protocol import codec
+from ..._protocol import codec, kinds
 from ..._protocol.striking import cleaned
 from ..._protocol.urls import public_url
 from ...errors import ConnectFailed, ConnectionLost, InvalidMessage, SessionExpired
@@ -199,7 +199,7 @@ class LegacySSEChannel:
                 message = codec.decode(data)
             except InvalidMessage:
                 return
-            if isinstance(message, list) or codec.classify(message) is not codec.INVALID:
+            if isinstance(message, list) or kinds.classify(message) is not kinds.INVALID:
                 self._inbound.receive(cleaned(message, reply.secrets), call)
 
     def _refuse(self, reply: Reply, call: PendingCall, exchange: Exchange) -> NoReturn:
