@@ -61,6 +61,7 @@ def test_a_question_becomes_a_form_and_the_page_goes_on_with_the_answer(apps: An
     assert (bad.text.count('aria-invalid="true"'), bad.text.count(" autofocus")) == (2, 1)
     assert "<title>Please mend: greeter asks</title>" in bad.text
     assert "<h1>greeter asks</h1>" in bad.text
+    assert "Your answer goes to greeter; give no passwords." in bad.text
     assert 'value="A"' in bad.text
     told = []
     with signals.input_answered.connected_to(lambda app, **values: told.append(values["server"])):
