@@ -55,7 +55,7 @@ _prefer_pyenv()
 def tests(session: nox.Session) -> None:
     """Run the tests."""
     _install(session)
-    session.run("python", "-m", "pytest", "-q", "-n", "2", *session.posargs)
+    session.run("python", "-m", "pytest", "-q", "-n", "2", "--heavy", *session.posargs)
 
 
 @nox.session(python=OLDEST)
@@ -65,7 +65,7 @@ def lowest(session: nox.Session) -> None:
     constraints.write_text("\n".join(_floors()) + "\n")
     _install(session, "-c", str(constraints))
     session.run("python", "-m", "pip", "list")
-    session.run("python", "-m", "pytest", "-q", "-n", "2", *session.posargs)
+    session.run("python", "-m", "pytest", "-q", "-n", "2", "--heavy", *session.posargs)
 
 
 @nox.session

@@ -36,6 +36,11 @@ UNGUARDED = tuple(f"{HERE / name}{os.sep}" for name in ("interop", "benchmarks",
 PATIENCE = 2.0  # seconds in which threads, children and descriptors have to be gone
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--heavy`."""
+    parser.addoption("--heavy", action="store_true", help="run the tests with much work, too")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
     """Have each worker of a run of everything begin elsewhere.
@@ -68,7 +73,12 @@ def _size(entry: Path) -> int:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put the tests into the order that they have wherever a worker began: all workers need the same."""
+    """Leave out what is heavy, and give the rest the order that they have wherever a worker began."""
+    if not config.getoption("--heavy"):
+        heavy = [item for item in items if item.get_closest_marker("heavy")]
+        config.hook.pytest_deselected(items=heavy)
+        items[:] = [item for item in items if not item.get_closest_marker("heavy")]
+    # All workers need the same.
     if config.args_source is pytest.Config.ArgsSource.TESTPATHS:
         items.sort(key=lambda item: str(item.path)[len(f"{HERE}{os.sep}") :].split(os.sep)[0])
 

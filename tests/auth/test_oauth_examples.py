@@ -13,6 +13,8 @@ from mcp_sync.testing import FakeServer
 
 from .oauth_server import OAuthServer, protected
 
+pytestmark = pytest.mark.heavy
+
 ROOT = Path(__file__).parents[2]
 SCRIPTS = ["oauth_browser.py", "oauth_service.py", "oauth_web.py"]
 VISITOR = f"{sys.executable} -c 'import sys, urllib.request as r; r.urlopen(sys.argv[1]).read()' %s"

@@ -385,6 +385,7 @@ def test_a_child_does_not_keep_alive_the_lock_of_a_parent_that_was_killed(kind, 
     assert run(FORK_HEAD + textwrap.dedent(script), kind, tmp_path).splitlines() == ["False", "held"]
 
 
+@pytest.mark.heavy
 @forking
 def test_children_that_are_forked_in_the_middle_of_work_can_work(kind, tmp_path):
     script = """

@@ -17,6 +17,8 @@ from mcp_sync.errors import AuthorizationRequired, InsufficientScope
 
 from .oauth_server import agree
 
+pytestmark = pytest.mark.heavy
+
 PAGE = Path(__file__).parents[2] / "examples" / "authorization.md"
 REDIRECT = "https://app.example.com/oauth/callback"
 

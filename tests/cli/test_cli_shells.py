@@ -18,6 +18,8 @@ from mcp_sync.cli import _completing
 from mcp_sync.cli._app import app
 from mcp_sync.cli.demo_server import build
 
+pytestmark = pytest.mark.heavy
+
 SHELLS = {
     "bash": ["bash", "--norc", "--noprofile", "-i"],
     "zsh": ["zsh", "-f", "-i"],

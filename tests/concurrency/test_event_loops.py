@@ -9,6 +9,8 @@ from transports.http_server import ScriptedServer
 
 from .spy_server import answer, arguments, run
 
+pytestmark = pytest.mark.heavy
+
 HEAD = """
 import json
 told = json.loads(sys.argv[1])

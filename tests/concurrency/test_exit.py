@@ -15,6 +15,8 @@ from transports.http_server import ScriptedServer
 
 from .spy_server import TESTS, answer, arguments, is_alive, run
 
+pytestmark = pytest.mark.heavy
+
 HEAD = """
 import json, atexit
 told = json.loads(sys.argv[1])

@@ -18,6 +18,7 @@ from .spy_server import answer, arguments, deletions, is_alive, run, senders
 
 # On a machine with much else to do, some of these programs start slowly. What hangs in them hangs for ever.
 pytestmark = [
+    pytest.mark.heavy,
     pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here"),
     pytest.mark.timeout(150),
 ]

@@ -13,6 +13,8 @@ from mcp_sync.testing import FakeServer
 
 from .striking import strike_at
 
+pytestmark = pytest.mark.heavy
+
 SERVER = """
 from mcp_sync.testing import FakeServer
 

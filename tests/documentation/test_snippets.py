@@ -98,9 +98,17 @@ def names() -> Iterator[dict[str, str]]:
             yield {URL: endpoint.url, SECURE_URL: secure.url}
 
 
-# Pages with many commands start as many processes, which takes its time on a busy machine.
+def _pages() -> list[Any]:
+    # Pages with many commands start as many processes.
+    many = ("celery", "command-line", "django", "flask")
+    return [
+        pytest.param(page, id=page.stem, marks=[pytest.mark.heavy] if page.stem in many else [])
+        for page in PAGES
+    ]
+
+
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
+@pytest.mark.parametrize("page", _pages())
 def test_every_snippet_of_a_page_runs_and_prints_what_it_says(
     page: Path, names: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,6 +20,8 @@ from mcp_sync.errors import ClientClosed, MCPError, UsageError
 
 from .lanes import LANES, Tally, served
 
+pytestmark = pytest.mark.heavy
+
 CALLS = int(os.environ.get("MCP_SYNC_FAULT_CALLS", "3000"))
 SEED = os.environ.get("MCP_SYNC_FAULT_SEED") or str(random.SystemRandom().randrange(10**6))
 THREADS = 8

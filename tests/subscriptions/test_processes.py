@@ -20,7 +20,10 @@ from mcp_sync.testing import Listening
 
 from .places import LEGACY, MODERN, PATIENCE, SOON, URI, Place, make_server
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+pytestmark = [
+    pytest.mark.heavy,
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here"),
+]
 
 
 def in_child(function: Any) -> int:

@@ -7,6 +7,8 @@ import pytest
 from ..tabs import two_tabs
 from . import test_example
 
+pytestmark = pytest.mark.heavy
+
 site = test_example.site  # the fixture
 
 

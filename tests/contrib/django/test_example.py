@@ -13,6 +13,8 @@ from urllib.parse import urljoin
 import pytest
 import requests
 
+pytestmark = pytest.mark.heavy
+
 ROOT = Path(__file__).parents[3]
 SITE = ROOT / "examples" / "django_site" / "run.py"
 

@@ -8,9 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from django.db import connection
 
 from .conftest import browser_of, connect
+
+pytestmark = pytest.mark.heavy
 
 ROOT = Path(__file__).parents[3]
 PROCESSES, THREADS, CALLS = 3, 3, 20
