@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
@@ -147,6 +148,7 @@ def common_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--timeout",
             type=click.FloatRange(min=0, min_open=True),
+            callback=_finite,
             metavar="SECONDS",
             help="For the whole command. Default: 30 s to open, 60 s of silence, 30 minutes in all.",
         ),
@@ -173,6 +175,13 @@ def common_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for decorator in reversed(decorators):
         decorated = decorator(decorated)
     return decorated
+
+
+def _finite(context: click.Context, parameter: click.Parameter, value: Optional[float]) -> Optional[float]:
+    """Refuse what Python takes for a number, and no clock for a time."""
+    if value is not None and not math.isfinite(value):
+        raise click.BadParameter(f"{value} is no number of seconds", context, parameter)
+    return value
 
 
 # --- the server -------------------------------------------------------------------------------------------

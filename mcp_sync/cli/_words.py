@@ -15,6 +15,7 @@ PHRASES = (
     (r" \((?:Limits\.\w+|Retry\.listen|ping_interval)\)", ""),
     (r", for which no callback is set(?:: .*)?", ", which this command cannot answer"),
     (r"\bmode='?([\w-]+(?:\.[\w-]+)*)'?", r"--mode \1"),
+    (r"; None means no bound", ""),
     (r", or allow_http=True if you must", ""),
     (r"; see allow_private", ""),
     (r" \(interactive=False\), or nobody is there", " by this command"),
