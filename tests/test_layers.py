@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from mcp_sync._protocol.versions import TRAITS
 
 ROOT = Path(__file__).parent.parent
@@ -218,6 +220,20 @@ def test_only_one_module_names_revisions_of_the_protocol():
     known = re.compile("|".join(map(re.escape, TRAITS)))
     found = [(path, *each) for path in MODULES if path != home for each in literals(path)]
     assert not [f"{where(path, line)}: {text[:60]!r}" for path, text, line in found if known.search(text)]
+
+
+# Their docstrings say what each of their modules is for.
+MAPPED = ("_concurrency", "_engine", "_protocol", "_servers", "auth")
+MAPPED_TRANSPORTS = ("_http", "_http/adapter", "_legacy_sse", "_stdio", "_websocket")
+
+
+@pytest.mark.parametrize("package", [*MAPPED, *(f"transports/{name}" for name in MAPPED_TRANSPORTS)])
+def test_the_map_of_a_package_names_its_modules_and_no_others(package):
+    text = ast.get_docstring(tree_of(PACKAGE / package / "__init__.py")) or ""
+    modules = {path.stem for path in (PACKAGE / package).glob("*.py")} - {"__init__"}
+    assert modules <= set(re.findall(r"``(\w+)``", text))
+    listed = re.findall(r"^- ``(\w+)``", text, re.MULTILINE)
+    assert not [name for name in listed if not any((PACKAGE / package).glob(f"{name}*"))]
 
 
 def test_the_walk_sees_what_it_should():
