@@ -63,9 +63,9 @@ class Timeouts:
 
     Attributes:
         connect: TCP and TLS until the connection stands.
-        probe: The wait for an answer to ``server/discover`` before a server counts as an older one, on a stream
-            that all requests share (stdio, WebSocket, HTTP+SSE). Over Streamable HTTP, where an older server
-            refuses what it does not know, silence says less: there it is five times as long.
+        probe: The wait for an answer to ``server/discover`` before a server counts as an older one, on a
+            stream that all requests share (stdio, WebSocket, HTTP+SSE). Over Streamable HTTP, where an older
+            server refuses what it does not know, silence says less: there it is five times as long.
         open: The whole opening: connect, probe, handshake. What authorization takes meanwhile, a login by the
             user included, does not count here (`mcp_sync.auth`).
         silence: How long a call may stay without a sign of life. Progress resets this clock.
