@@ -44,13 +44,13 @@ class Site(NamedTuple):
 def main() -> None:
     """Measure, and print a few lines for each; a missed target never changes the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.web", description=__doc__)
-    parser.add_argument("frameworks", nargs="*", choices=[*NAMES, []], default=NAMES)
+    parser.add_argument("frameworks", nargs="*", choices=[*NAMES, []])
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--calls", type=int, default=CALLS)
     options = parser.parse_args()
     print(f"Python {sys.version.split()[0]}, {options.rounds} rounds of {options.calls} calls, medians")
     with Lab(["ours"], False).serving() as lab, mcp_sync.Client(f"{lab.url}/json") as bare:
-        for name in options.frameworks:
+        for name in options.frameworks or NAMES:
             with importlib.import_module(f"{__package__}.web_{name}").site(f"{lab.url}/json") as site:
                 _measure(name, site, lambda: bare.call_tool("add", {"a": 1, "b": 2}), options)
 
