@@ -377,7 +377,7 @@ def test_a_server_that_takes_a_long_message_slowly_is_not_given_up() -> None:
             got += len(peer.sock.recv(65536))
         peer.wait_for_end()
 
-    with serving(script, ping_interval=0.4) as client:
+    with serving(script, ping_interval=1.0) as client:
         client.channel.send(Frame(b" " * 8_000_000), Deadline(PATIENCE))
         stopped.set()
         assert client.inbound.losses == []
