@@ -133,7 +133,7 @@ def _check_deployment() -> Iterator[checks.CheckMessage]:
     if str(database.get("ENGINE", "")).endswith("sqlite3") and database.get("ATOMIC_REQUESTS"):
         text = (
             "with SQLite and ATOMIC_REQUESTS, a token that is refused cannot be refreshed in a view: "
-            "a GET is repeated, and a form fails once"
+            "a GET is repeated, and a form gets 503 once"
         )
         hint = (
             "Use the WAL mode of SQLite, or have MCP_SYNC['DATABASE'] name a database without transactions."

@@ -43,7 +43,7 @@ class McpSyncMiddleware:
     - A call that waits for input is kept, and the user redirected to its form; JSON gets 409 with a link.
     - A token store whose database is down is 503; with ``DEBUG``, Django shows the error.
     - Where a token was refused that the transaction of a view kept from being refreshed (SQLite), it is
-      refreshed afterwards, and a GET repeated.
+      refreshed afterwards, and a GET repeated; a form, and a GET that others keep waiting, get 503.
 
     Other errors go on to Django, whose reports hide the variables of this library.
     """
@@ -90,25 +90,26 @@ class McpSyncMiddleware:
         if isinstance(error, StoreLocked):
             return _again(request, error)
         if isinstance(error, AuthError) and isinstance(error.__cause__, DatabaseError):
-            return _unavailable(request, error)
+            logger.error("The database of the token store failed", exc_info=error)
+            return _unavailable(request)
         return answer_to(request, error)
 
 
 def _again(request: Any, error: StoreLocked) -> Optional[HttpResponse]:
     """Get the token that could not be had in the transaction of the view, which is over, and repeat a GET."""
-    try:
+    renewed = False
+    with suppress(MCPError, DatabaseError):
         renewed = servers.mcp[error.alias].renew(getattr(request, "user", None))
-    except (MCPError, DatabaseError):
-        return None
-    is_safe = request.method in ("GET", "HEAD")
-    return HttpResponseRedirect(request.get_full_path()) if renewed and is_safe else None
+    if renewed and request.method in ("GET", "HEAD"):
+        return HttpResponseRedirect(request.get_full_path())
+    logger.warning("A view has failed: %s", error)
+    return _unavailable(request)
 
 
-def _unavailable(request: Any, error: AuthError) -> Optional[HttpResponse]:
+def _unavailable(request: Any) -> Optional[HttpResponse]:
     """Say that the token store cannot be read; who develops the site sees why."""
     if settings.DEBUG:
         return None
-    logger.error("The database of the token store failed", exc_info=error)
     if wants_json(request):
         return JsonResponse({"error": "temporarily_unavailable"}, status=503)
     return render(request, "mcp_sync/problem.html", {"problem": NO_DATABASE}, status=503)
