@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
 
 import click
@@ -198,7 +200,29 @@ def run() -> None:
         if reconfigure is not None:
             # What a server sends may hold what the terminal's encoding lacks.
             reconfigure(errors="backslashreplace")
-    app.main()
+    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+        # Whoever has it ignored (nohup) wants it so.
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _unwind)
+    try:
+        app.main()
+    except _Ended as ended:
+        # Whoever sent the signal is to see that it was one.
+        os.kill(os.getpid(), ended.number)
+
+
+class _Ended(BaseException):
+    """A signal has ended the process, which first ends the servers that it has started."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def _unwind(number: int, frame: Optional[FrameType]) -> None:
+    # The second one ends it at once.
+    signal.signal(number, signal.SIG_DFL)
+    raise _Ended(number)
 
 
 @click.group(

@@ -203,6 +203,46 @@ def test_a_result_goes_into_a_pipe_letter_by_letter() -> None:
     assert run("call", "paint", "--", sys.executable, "-c", server).out == "a\x1b[31mred\x1b[0m\n"
 
 
+# It does not end with its input, nor when it is asked to.
+STUBBORN = """
+import os, signal, sys, threading
+from mcp_sync.testing import FakeServer
+
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+def stay():
+    open(sys.argv[1], "w").write(str(os.getpid()))
+    threading.Event().wait()
+
+FakeServer(tools=[stay]).serve_stdio()
+threading.Event().wait()
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_signal_that_ends_it_ends_the_server_that_it_has_started(name: str, tmp_path: Path) -> None:
+    mark, number = tmp_path / "pid", getattr(signal, name)
+    os.mkfifo(mark)
+    server = ["--", sys.executable, "-c", STUBBORN, str(mark)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mcp_sync.cli", "call", "stay", *server],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=child_environment(),
+    )
+    with process:
+        # Waits until the tool has been called.
+        pid = int(mark.read_text())
+        process.send_signal(number)
+        out, err = process.communicate(timeout=30)
+
+    assert (process.returncode, out, err) == (-number, b"", b"")
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
 @pytest.mark.skipif(os.name != "posix", reason="Ctrl-C is a POSIX signal here")
 @pytest.mark.parametrize("mode", ["2025-11-25", "2026-07-28"])
 def test_ctrl_c_tells_the_server_over_http(mode: str) -> None:
