@@ -160,8 +160,6 @@ def test_losing_and_reopening_many_times_keeps_no_old_connection():
     assert all(channel.closed.is_set() for channel in target.channels)
 
 
-
-
 def test_a_request_that_a_forgotten_session_rejects_is_sent_once_more_on_a_new_one():
     channels = []
 
