@@ -182,9 +182,7 @@ def test_holding_and_ending_at_the_same_moment():
             before = len(target.now.received("tools/call"))
             call = Background(client.call_tool, "x")
             # On a busy machine the time may be over before the call is sent.
-            wait_until(
-                lambda n=before, c=call: len(target.now.received("tools/call")) > n or not c.running
-            )
+            wait_until(lambda n=before, c=call: len(target.now.received("tools/call")) > n or not c.running)
             target.now.say({"jsonrpc": "2.0", "id": number, "method": "roots/list"})
             assert outcome(call) == "CallTimeout"
 

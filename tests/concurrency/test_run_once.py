@@ -121,7 +121,9 @@ def test_a_session_that_would_send_a_tool_call_again_is_refused(repeating: Any, 
         StreamableHTTP("http://example.com/mcp", session=session)  # Another adapter.
 
 
-@pytest.mark.parametrize("prefix", ["https://example.com/messages", "https://example.com", "https://", "HTTPS://"])
+@pytest.mark.parametrize(
+    "prefix", ["https://example.com/messages", "https://example.com", "https://", "HTTPS://"]
+)
 def test_any_adapter_for_the_server_counts(prefix: str) -> None:
     with requests.Session() as session:
         session.mount(prefix, HTTPAdapter(max_retries=3))

@@ -168,4 +168,3 @@ def gone(pids: set[int], seconds: float = 8) -> bool:
             return False
         time.sleep(0.02)
     return True
-

@@ -69,9 +69,7 @@ def test_prefork_workers_have_server_processes_of_their_own(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("target", ["http", "stdio"])
 @pytest.mark.parametrize("pool", ["gevent", "threads"])
-def test_tasks_of_other_pools_wait_side_by_side(
-    pool: str, target: str, spied: Spied, tmp_path: Path
-) -> None:
+def test_tasks_of_other_pools_wait_side_by_side(pool: str, target: str, spied: Spied, tmp_path: Path) -> None:
     told = {"MCP_URL": spied.url} if target == "http" else told_stdio()
     with worker(tmp_path, "-P", pool, "-c", "8", **told) as running:
         results = running.do("use", *(["meet", f"8 {number}"] for number in range(8)))
