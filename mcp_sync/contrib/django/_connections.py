@@ -35,7 +35,7 @@ _CONNECTION_AGE = 60
 _SQLITE_PATIENCE = 1.0
 _LOCKED = (
     "a transaction, probably that of this request, keeps the token store from being written: SQLite locks "
-    "its whole file; use its WAL mode, or name another database by MCP_SYNC['DATABASE']"
+    "its whole file; use its WAL mode, or a database that locks rows"
 )
 _THREADS = 2
 _WAITING = 1000  # operations

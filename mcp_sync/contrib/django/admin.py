@@ -12,7 +12,6 @@ from django.urls import path
 from django.utils.translation import ngettext
 
 from ...errors import MCPError
-from . import conf
 from .models import ClientRegistration, Grant, PendingFlow, PendingInput, TaskRecord
 from .servers import mcp
 
@@ -93,7 +92,7 @@ class GrantAdmin(ReadOnlyAdmin):
 
 def _status_rows() -> list[dict[str, Any]]:
     entries = mcp.entries()
-    rows = Grant.objects.using(conf.get("DATABASE")).values("alias").annotate(count=Count("id"))
+    rows = Grant.objects.values("alias").annotate(count=Count("id"))
     grants = {row["alias"]: row["count"] for row in rows.order_by()}
     found = []
     for each in mcp.registry.status():

@@ -135,9 +135,7 @@ def _check_deployment() -> Iterator[checks.CheckMessage]:
             "with SQLite and ATOMIC_REQUESTS, a token that is refused cannot be refreshed in a view: "
             "a GET is repeated, and a form gets 503 once"
         )
-        hint = (
-            "Use the WAL mode of SQLite, or have MCP_SYNC['DATABASE'] name a database without transactions."
-        )
+        hint = "Use the WAL mode of SQLite, or a database that locks rows."
         yield checks.Warning(text, hint=hint, id="mcp_sync.W006")
     try:
         commands = [alias for alias, entry in conf.entries().items() if entry.server.kind == "stdio"]

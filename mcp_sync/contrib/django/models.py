@@ -9,12 +9,20 @@ from django.conf import settings
 from django.db import models
 from django.utils import timezone
 
-from . import crypto
+from . import conf, crypto
 
 
 def plain(text: Any, most: Optional[int] = None) -> str:
     """Return a text of a server as a column can hold it: PostgreSQL keeps no NUL, and columns have an end."""
     return str(text or "").replace("\0", "\N{REPLACEMENT CHARACTER}")[:most]
+
+
+class Records(models.Manager):
+    """The rows in the database that ``MCP_SYNC["DATABASE"]`` names, which is that of the users."""
+
+    def get_queryset(self) -> Any:
+        """Return them."""
+        return super().get_queryset().using(conf.get("DATABASE"))
 
 
 class Record(models.Model):
@@ -38,6 +46,8 @@ class Record(models.Model):
     data = models.TextField()
     created = models.DateTimeField(default=timezone.now)
     updated = models.DateTimeField(default=timezone.now, db_index=True)
+
+    objects = Records()
 
     class Meta:
         abstract = True
@@ -113,6 +123,8 @@ class PendingInput(models.Model):
     updated = models.DateTimeField(default=timezone.now)
     expires = models.DateTimeField(db_index=True)
 
+    objects = Records()
+
     def __str__(self) -> str:
         return f"{self.method} for {self.alias}, {self.status}"
 
@@ -146,6 +158,8 @@ class TaskRecord(models.Model):
     created = models.DateTimeField(default=timezone.now)
     updated = models.DateTimeField(default=timezone.now)
     expires = models.DateTimeField(null=True, blank=True, db_index=True)
+
+    objects = Records()
 
     class Meta:
         constraints = [

@@ -164,7 +164,7 @@ def _model(key: Key) -> Any:
 
 
 def _rows(key: Key) -> Any:
-    return _model(key)._base_manager.using(conf.get("DATABASE"))
+    return _model(key).objects.all()
 
 
 def _read(keys: Mapping[str, Key]) -> dict[str, tuple[str, str]]:

@@ -198,7 +198,7 @@ class CallbackView(ServerView):
         if not isinstance(token_store_of(alias), ModelTokenStore):
             return None
         key = digest(alias, Key("pending", resource=state))
-        row = PendingFlow.objects.using(conf.get("DATABASE")).filter(key=key).first()
+        row = PendingFlow.objects.filter(key=key).first()
         if row is None:
             return self.problem("This answer belongs to no login that has begun here.", 400, again=True)
         if row.principal != self.principal():

@@ -28,11 +28,11 @@ class Command(BaseCommand):
         done = lost = 0
         for model, columns in _COLUMNS.items():
             for column in columns:
-                rows = model._base_manager.exclude(**{column: ""}).values_list("pk", column)
+                rows = model.objects.exclude(**{column: ""}).values_list("pk", column)
                 for pk, old in rows.iterator():
                     new = crypto.sealer().reseal(old)
                     if new is None:
                         lost += 1
                     else:
-                        done += model._base_manager.filter(pk=pk, **{column: old}).update(**{column: new})
+                        done += model.objects.filter(pk=pk, **{column: old}).update(**{column: new})
         self.stdout.write(f"encrypted anew: {done}; readable with none of the keys: {lost}")
