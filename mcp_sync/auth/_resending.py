@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any, Optional
 
@@ -27,25 +28,27 @@ def rewound(request: requests.PreparedRequest) -> bool:
 
 def drain(response: requests.Response) -> None:
     """Read the rest of a short body, so that the connection is free; close that of a long or broken one."""
-    body = b""
+    body, handled = b"", sys.exc_info()[1]
     try:
         for chunk in response.iter_content(4096):
             body += chunk
             if len(body) > _DRAINED:
                 break
     except requests.RequestException as error:
-        _forget_frames(error)
+        _forget_frames(error, handled)
     response._content = body  # For whoever looks into the history.
     response.close()
 
 
-def _forget_frames(error: Optional[BaseException]) -> None:
+def _forget_frames(error: Optional[BaseException], handled: Optional[BaseException]) -> None:
     """Take from an error, and from those that it came from, the frames that they know.
+
+    ``handled`` is what the caller was handling before, which stays as it is.
 
     Python's context managers may make a circle of an error and its own frames: until the garbage is
     collected, that would keep alive whatever the callers have, the connection among it.
     """
-    while error is not None:
+    while error is not None and error is not handled:
         error.__traceback__ = None
         error = error.__cause__ or error.__context__
 

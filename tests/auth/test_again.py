@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 import requests
+from transports.http_server import ScriptedServer, Turn
 
 from mcp_sync import Client, ClientCredentials
 from mcp_sync.auth import FileStore, LoopbackBrowser, MemoryStore, OAuth
 from mcp_sync.auth._decisions import RESEND, Case, Try, decide
+from mcp_sync.auth._resending import drain
 from mcp_sync.errors import AuthError, AuthorizationRequired, InsufficientScope
 from mcp_sync.testing._http import HTTPReply
 
@@ -346,3 +348,19 @@ def test_a_body_that_stays_in_memory_is_sent_again(server, endpoint, kind) -> No
         session.trust_env = False
         session.post(endpoint.url, data=kind(b"{}"), auth=person(), timeout=20)
     assert bodies == [b"{}"] * 2
+
+
+def test_what_the_caller_is_handling_keeps_its_traceback_when_a_refusal_breaks_off() -> None:
+    def break_off(turn: Turn) -> None:
+        turn.head(401, {"Content-Length": "100"})
+        turn.write(b"short")
+        turn.close()
+
+    with ScriptedServer(break_off) as server:
+        refusal = requests.get(server.url, stream=True, timeout=10)
+        try:
+            raise KeyError("of the program")
+        except KeyError as error:
+            drain(refusal)
+            kept = error.__traceback__
+    assert kept is not None

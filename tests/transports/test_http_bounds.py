@@ -520,3 +520,29 @@ def test_a_body_that_swells_to_nothing_but_blank_lines_holds_nobody_up(
             with pytest.raises(fault) if fault else nullcontext():
                 work.result()
             assert time.monotonic() - before < 0.2 + SLACK
+
+
+@pytest.mark.parametrize("is_users", [False, True])
+@pytest.mark.parametrize(
+    "earlier", [requests.ConnectTimeout("elsewhere"), ConnectionRefusedError(111, "refused elsewhere")]
+)
+def test_what_the_caller_is_handling_says_nothing_of_an_exchange(
+    session: Any, is_users: bool, earlier: OSError
+) -> None:
+    def script(turn: Turn) -> None:
+        turn.head(200, {"Content-Type": "application/json", "Content-Length": "100"})
+        turn.close()
+
+    with requests.Session() as users:
+        client = session(script, session=users if is_users else None)
+        try:
+            raise earlier
+        except OSError:
+            # As a program does which goes to a second server when the first one is away.
+            with pytest.raises(ConnectionLost) as caught:
+                client.call()
+        error = caught.value
+        assert error.request_sent is not False
+        assert "elsewhere" not in str(error)
+        assert error.__cause__ is not earlier
+        assert len(client.server.turns) == 1

@@ -132,7 +132,7 @@ class HTTPChannel:
         if ended is None or call.settled:
             return
         if not self._endpoint.wire.resumable or not ended.last_id:
-            raise unanswered(call.method, self.peer, ended) from root_of(ended.fault)
+            raise unanswered(call.method, self.peer, ended) from root_of(ended.fault, exchange.handled)
         self._resumption.run(call, exchange, ended)
 
     def send(self, frame: Frame, deadline: Deadline) -> None:

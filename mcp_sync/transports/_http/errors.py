@@ -8,7 +8,7 @@ import socket
 import ssl
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn, Optional
 
 import requests
@@ -52,7 +52,7 @@ def raise_translated(error: Exception, exchange: Exchange, doing: str, peer: str
         MCPError: The library's word for it.
     """
     fault = translated(error, exchange, doing, peer)
-    cause = root_of(error)
+    cause = root_of(error, exchange.handled)
     try:
         if fault is error:
             raise error
@@ -90,13 +90,14 @@ def translated(error: Exception, exchange: Exchange, doing: str, peer: str) -> E
         return ConnectionLost(text, request_sent=exchange.call_sent)
     if exchange.deadline.expired:
         return timed_out(exchange, doing, peer)
-    cause = _described(error)
-    if not exchange.sent or (exchange.session and any(isinstance(e, _CONNECTING) for e in _chain(error))):
+    wrapped = list(_chain(error, exchange.handled))
+    cause = _described(wrapped)
+    if not exchange.sent or (exchange.session and any(isinstance(each, _CONNECTING) for each in wrapped)):
         exchange.unmark_sent()
         way = f" through the proxy {exchange.proxy}" if exchange.proxy else ""
         return ConnectFailed(f"{doing}: no connection to {peer}{way}: {cause}", request_sent=False)
     # A session of the user does not tell whether TLS broke before or after the request.
-    is_unknown = exchange.session and any(isinstance(each, ssl.SSLError) for each in _chain(error))
+    is_unknown = exchange.session and any(isinstance(each, ssl.SSLError) for each in wrapped)
     sent = None if is_unknown else True
     return ConnectionLost(f"{doing}: the connection to {peer} broke: {cause}", request_sent=sent)
 
@@ -115,9 +116,9 @@ def timed_out(exchange: Exchange, doing: str, peer: str) -> CallTimeout:
     return CallTimeout(text, timeout=bound, request_sent=exchange.call_sent)
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and what it wraps, in whichever way."""
-    seen: set[int] = set()
+def _chain(error: BaseException, handled: Optional[BaseException]) -> Iterator[BaseException]:
+    """Yield an error and what it wraps, in whichever way; without what was ``handled`` when it was raised."""
+    seen = {id(handled)}
     queue: list[Any] = [error]
     while queue:
         item = queue.pop(0)
@@ -128,22 +129,28 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         queue += [*item.args, getattr(item, "reason", None), item.__cause__, item.__context__]
 
 
-def root_of(error: Optional[BaseException]) -> Optional[BaseException]:
+def root_of(
+    error: Optional[BaseException], handled: Optional[BaseException] = None
+) -> Optional[BaseException]:
     """Return what may be shown as a cause: an error of ours, or the innermost one of the standard library.
 
     The words of requests and urllib3 hold the URL with its query, and headers.
+
+    Args:
+        error: What was raised.
+        handled: What the thread was handling before, see `Exchange`.
     """
     if error is None or isinstance(error, MCPError):
         return error
     foreign = (requests.RequestException, HTTPError)
-    found = [each for each in _chain(error) if isinstance(each, FOREIGN) and not isinstance(each, foreign)]
+    chain = _chain(error, handled)
+    found = [each for each in chain if isinstance(each, FOREIGN) and not isinstance(each, foreign)]
     return found[-1] if found else None
 
 
-def _described(error: BaseException) -> str:
+def _described(wrapped: Sequence[BaseException]) -> str:
     """Say what the innermost error is, in words that hold neither URL nor header."""
-    innermost = list(_chain(error))
-    for item in reversed(innermost):
+    for item in reversed(wrapped):
         if isinstance(item, (ssl.SSLCertVerificationError, CertificateError)):
             return f"the certificate was refused: {getattr(item, 'verify_message', item)}"
         if isinstance(item, ssl.SSLError) and item.reason == "WRONG_VERSION_NUMBER":
@@ -152,10 +159,10 @@ def _described(error: BaseException) -> str:
             return "it took too long"
         if isinstance(item, OSError) and item.strerror and not isinstance(item, requests.RequestException):
             return item.strerror
-    for item in innermost:
+    for item in wrapped:
         if not isinstance(item, (requests.RequestException, HTTPError)):
             return f"{type(item).__name__}: {str(item)[:200]}" if str(item) else type(item).__name__
-    return type(innermost[-1]).__name__
+    return type(wrapped[-1]).__name__
 
 
 def status_error(

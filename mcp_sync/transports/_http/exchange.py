@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 from collections.abc import Iterator
 from typing import Any, Optional
 
@@ -32,11 +33,13 @@ class Exchange:
         resumes: Whether the call's request has been sent before, and the rest of its answer is asked for.
         aborted: Whether `abort` was called.
         proxy: The proxy that it goes through, without credentials; empty for none.
+        handled: The exception that the calling thread is handling. It becomes the context of each that is
+            raised here, and is the cause of none.
     """
 
     __slots__ = (
         *("_cut", "_sockets", "aborted", "call", "connect"),
-        *("deadline", "proxy", "resumes", "sent", "session"),
+        *("deadline", "handled", "proxy", "resumes", "sent", "session"),
     )
 
     def __init__(
@@ -50,6 +53,7 @@ class Exchange:
         self.resumes = False
         self.aborted = False
         self.proxy = ""
+        self.handled = sys.exc_info()[1]
         # The sockets in use. Whoever takes one out decides: its owner, who gives it back to the pool, or
         # `abort`, which shuts it down. Single operations of a list are atomic, so that a connection which
         # was given back is never hit by a late abort.

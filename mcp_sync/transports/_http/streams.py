@@ -63,7 +63,7 @@ class Resumption:
             moved = outcome.last_id != ended.last_id
             attempts = attempts.after(outcome.messages, moved, time.monotonic() - started)
             ended = outcome
-        raise unanswered(call.method, self._peer, ended) from root_of(ended.fault)
+        raise unanswered(call.method, self._peer, ended) from root_of(ended.fault, exchange.handled)
 
     def take_up(self, call: PendingCall, exchange: Exchange, last_id: str) -> None:
         """Take up the stream of an earlier call; see `run`."""
