@@ -40,6 +40,9 @@ def _run(target: Callable[..., None], args: tuple[Any, ...]) -> None:
     except Exception:
         logger.exception("Thread %s failed", threading.current_thread().name)
     finally:
+        # What a framework calls here may leave a circle behind that knows this frame: no client shall wait in
+        # it for the garbage collector.
+        del target, args
         for last in at_end:
             try:
                 last()
