@@ -183,7 +183,7 @@ def _connect(place: _Place, seconds: float, report: Report) -> Optional[socket.s
 
 @contextmanager
 def _bounded(stream: socket.socket, seconds: float) -> Iterator[threading.Event]:
-    """End a connection when its time is over; the event says that this was done.
+    """End a connection when its time is over; the event says that it was.
 
     The timeout of a socket is for each byte: a server that sends one now and then would keep us for ever.
     """
@@ -199,6 +199,10 @@ def _bounded(stream: socket.socket, seconds: float) -> Iterator[threading.Event]
     watching = spawn("doctor", "time", watch)
     try:
         yield is_over
+    except socket.timeout:
+        # The timeout of the socket may be faster by a moment.
+        is_over.set()
+        raise
     finally:
         done.set()
         watching.join()

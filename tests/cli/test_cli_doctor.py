@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from command_line import DEMO_SERVER, invoke
 
-from mcp_sync.cli._network import Report, _about_certificate, _tell_clock
+from mcp_sync.cli._network import Report, _about_certificate, _bounded, _tell_clock
 from mcp_sync.cli.demo_server import build
 from mcp_sync.testing._http import HTTPReply
 
@@ -99,6 +99,16 @@ def test_a_server_that_drips_is_left_when_the_time_is_over(scheme: str, step: st
     assert ran.code == 3
     assert f"FAILED {step}" in ran.out
     assert "within 1 s" in ran.out
+
+
+def test_it_is_all_the_same_which_clock_ends_the_wait_for_a_server() -> None:
+    stream, other = socket.socketpair()
+    with stream, other:
+        stream.settimeout(0.01)
+        with pytest.raises(socket.timeout), _bounded(stream, 3600) as is_over:
+            stream.recv(1)
+
+    assert is_over.is_set()
 
 
 def test_a_401_without_metadata_asks_for_a_token() -> None:
