@@ -16,6 +16,8 @@ from typing import NamedTuple, Optional, Union
 import pytest
 from hypothesis import HealthCheck, settings
 
+from mcp_sync._engine import known_servers
+
 # Where it is set, each of the many programs that the tests start would compile the whole package anew, and
 # each run of the tests all of them.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -88,6 +90,13 @@ def pytest_collection_finish() -> None:
     """Have the garbage collector leave the thousands of collected tests alone: some tests call it often."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start without what other tests have found out about servers: ports come again."""
+    monkeypatch.setattr(known_servers, "legacy", known_servers.KnownServers())
+    monkeypatch.setattr(known_servers, "older_transport", known_servers.KnownServers())
 
 
 class Belongings(NamedTuple):

@@ -5,7 +5,7 @@ A call goes through these, from above to below, and back:
 - ``engine``: makes a call: takes a connection, has the request sent (again, where that is safe), goes from
   results that are not final to the one that is;
 - ``lifecycle``: has a connection for it: opens, opens anew, closes; ``opening``: the negotiation on a new
-  one;
+  one; ``known_servers``: what came of earlier ones;
 - ``connection``: one live channel and the calls in flight on it; ``call_options``: what was said of a call.
 
 What else comes in on a connection:

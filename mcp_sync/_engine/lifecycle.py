@@ -23,19 +23,15 @@ from .._protocol.methods import MethodSpec
 from .._protocol.negotiation import AUTO, Negotiation, negotiate, take_up
 from ..errors import ClientClosed, ConnectFailed, Forked, MCPError, UsageError, another, unsent
 from ..transports._base import Channel, Target
+from . import known_servers
 from .answers import Answers
 from .call_options import NO_OPTIONS
 from .connection import Connection
-from .opening import KnownServers, Opener, Opening
+from .opening import Opener, Opening
 from .plan import Plan
 from .router import Router
 
 logger = logging.getLogger("mcp_sync.session")
-
-_known_legacy = KnownServers()
-_known_older_transport = KnownServers()
-fork.watch(_known_legacy)
-fork.watch(_known_older_transport)
 
 
 class Companion(Protocol):
@@ -215,17 +211,16 @@ class Lifecycle:
             self._connect_older,
         )
         identity = plan.target.identity()
-        known = identity in _known_legacy or getattr(plan.target, "handshake_first", False)
+        known = identity in known_servers.legacy or getattr(plan.target, "handshake_first", False)
         talk = negotiation() if negotiation is not None else self._negotiation(known)
         try:
             connection, verdict = opener.open(talk)
         except MCPError:
-            _known_legacy.note(identity, False)
-            _known_older_transport.note(identity, False)
+            known_servers.forget(identity)
             raise
         if plan.mode == AUTO and (verdict.remember or known):
-            _known_legacy.note(identity, connection.era.handshake)
-        _known_older_transport.note(identity, verdict.older_transport)
+            known_servers.legacy.note(identity, connection.era.handshake)
+        known_servers.older_transport.note(identity, verdict.older_transport)
         self._set_up(connection, deadline)
         return connection
 
@@ -234,7 +229,7 @@ class Lifecycle:
         if self.takes_up:
             return take_up(mode)
         falls_back = self._fallback() is not None
-        known_older = falls_back and self.plan.target.identity() in _known_older_transport
+        known_older = falls_back and self.plan.target.identity() in known_servers.older_transport
         return negotiate(mode, known_legacy=known_legacy, falls_back=falls_back, known_older=known_older)
 
     def _fallback(self) -> Optional[Target]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections import OrderedDict
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Callable, Optional
 
@@ -34,33 +33,6 @@ from .connection import Connection
 
 # How many times `Timeouts.probe` a server may take that has the probe for itself: see there.
 _PATIENCE_WITH_EXCHANGES = 5
-
-
-class KnownServers:
-    """Which servers were found to need what only older ones need, for the life of the process."""
-
-    def __init__(self, size: int = 1000) -> None:
-        self._known: OrderedDict[Hashable, bool] = OrderedDict()
-        self._size = size
-        # Guards the table.
-        self._lock = threading.Lock()
-
-    def __contains__(self, identity: Hashable) -> bool:
-        with self._lock:
-            return identity in self._known
-
-    def note(self, identity: Hashable, needs_it: bool) -> None:
-        """Remember, or forget, a server."""
-        with self._lock:
-            self._known.pop(identity, None)
-            if needs_it:
-                self._known[identity] = True
-                if len(self._known) > self._size:
-                    self._known.popitem(last=False)
-
-    def after_fork_in_child(self) -> None:
-        """Replace a lock that another thread may have held."""
-        self._lock = threading.Lock()
 
 
 @dataclass(frozen=True)

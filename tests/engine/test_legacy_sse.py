@@ -13,8 +13,6 @@ from typing import Any
 import pytest
 
 from mcp_sync import CancelToken, Client, ClientSession, LegacySSE, StreamableHTTP, Timeouts, sse_client
-from mcp_sync._engine import lifecycle
-from mcp_sync._engine.opening import KnownServers
 from mcp_sync.client import make_target
 from mcp_sync.errors import (
     CallCancelled,
@@ -33,13 +31,6 @@ from mcp_sync.types import ElicitResult
 from .background import PATIENCE, Background, collected, wait_until
 
 LATEST = "2025-11-25"
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start without what other tests have found out: ports come again."""
-    monkeypatch.setattr(lifecycle, "_known_legacy", KnownServers())
-    monkeypatch.setattr(lifecycle, "_known_older_transport", KnownServers())
 
 
 class Gate:
