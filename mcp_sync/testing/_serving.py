@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any, Literal, Optional, cast
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ class Serving:
                 ...
 
         Args:
-            port: The port, 0 for a free one.
+            port: The port, 0 for a free one. What clients of this process remember of a server that had it
+                before is forgotten then.
             host: The address to listen at.
             path: The path of the endpoint.
             answers: ``"json"``, or ``"sse"`` to answer every request with an event stream. Anything that
@@ -130,4 +132,19 @@ class Serving:
     def _listen(self, handler: Any, address: tuple[str, int], path: str, **options: Any) -> HTTPEndpoint:
         from ._http import HTTPEndpoint
 
-        return HTTPEndpoint(cast("FakeServer", self), handler, address, path, **options)
+        endpoint = HTTPEndpoint(cast("FakeServer", self), handler, address, path, **options)
+        if address[1] == 0:
+            _forget_predecessors(endpoint.url)
+        return endpoint
+
+
+def _forget_predecessors(url: str) -> None:
+    """Drop what clients of this process have found out about servers that had this port before."""
+    from .._engine import known_servers
+    from ..errors import UsageError
+    from ..transports._url import ServerURL
+    from ..transports._websocket.target import WebSocket
+
+    with suppress(UsageError):  # No client takes that URL.
+        known_servers.forget(ServerURL(url).identity())
+        known_servers.forget(WebSocket(f"ws{url[len('http') :]}").identity())
