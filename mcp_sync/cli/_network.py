@@ -170,10 +170,11 @@ def _connect(place: _Place, seconds: float, report: Report) -> Optional[socket.s
         stream = socket.create_connection((place.host, place.port), timeout=seconds)
     except OSError as error:
         reason = error.strerror or str(error)
-        advice = {
-            "ConnectionRefusedError": "nobody listens there: does the server run, and on this port?",
-            "TimeoutError": "something swallows the connection: a firewall, or a VPN that is off",
-        }.get(type(error).__name__, "")
+        advice = ""
+        if isinstance(error, ConnectionRefusedError):
+            advice = "nobody listens there: does the server run, and on this port?"
+        elif isinstance(error, (TimeoutError, socket.timeout)):  # On Python 3.9 those are two.
+            advice = "something swallows the connection: a firewall, or a VPN that is off"
         report.add("connection", "failed", f"port {place.port}: {reason}", advice)
         return None
     took = (time.perf_counter() - begun) * 1000

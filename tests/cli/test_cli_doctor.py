@@ -8,7 +8,7 @@ import ssl
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -57,6 +57,20 @@ def test_a_port_where_nobody_listens_is_told_from_a_name() -> None:
     assert ran.code == 3
     assert f"FAILED connection     port {port}: Connection refused" in ran.out
     assert "does the server run" in ran.out
+
+
+def test_a_connection_that_something_swallows_is_told_from_one_that_is_refused() -> None:
+    with ExitStack() as opened:
+        full = opened.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(4):
+            waiting = opened.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(full.getsockname())
+        ran = invoke("doctor", f"http://127.0.0.1:{full.getsockname()[1]}/mcp", "--timeout", "0.5")
+
+    assert ran.code == 3
+    assert "FAILED connection" in ran.out
+    assert "something swallows the connection" in ran.out
 
 
 @pytest.mark.parametrize(
