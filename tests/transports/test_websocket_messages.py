@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import queue
 import socket
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -29,6 +31,7 @@ from mcp_sync._concurrency.deadline import Deadline
 from mcp_sync.errors import CallTimeout, ConnectionLost, MessageTooLarge
 from mcp_sync.options import Limits
 from mcp_sync.transports._base import Frame
+from mcp_sync.transports._websocket import reader
 from mcp_sync.transports._websocket.reader import Vigil
 
 LOST = "mcp_sync.websocket"
@@ -316,51 +319,104 @@ def test_later_calls_on_a_lost_channel_fail_with_the_cause() -> None:
 # --- signs of life ---------------------------------------------------------------------------------------
 
 
-def test_a_silent_server_is_asked_and_its_pong_keeps_the_connection() -> None:
+INTERVAL = 0.05
+
+
+class Silence:
+    """The silence of a server, which lasts as long as a test has it, however busy the machine is.
+
+    Attributes:
+        may_begin: Set by the test, once nothing is being written which a ping would have to wait for.
+    """
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.noted: queue.Queue[str] = queue.Queue()
+        self.may_begin = threading.Event()
+
+    def passes(self, after: str) -> None:
+        """Let an interval pass as soon as the client has noted that it ``"heard"`` or ``"asked"``."""
+        assert self.may_begin.wait(PATIENCE)
+        while self.noted.get(timeout=PATIENCE) != after:
+            pass
+        self.now += INTERVAL
+
+
+@pytest.fixture
+def silence(monkeypatch: pytest.MonkeyPatch) -> Silence:
+    silence = Silence()
+
+    class Watched(Vigil):
+        def heard(self) -> None:
+            super().heard()
+            silence.noted.put("heard")
+
+        def ask(self) -> None:
+            super().ask()
+            silence.noted.put("asked")
+
+    monkeypatch.setattr(reader, "Vigil", Watched)
+    monkeypatch.setattr(reader, "time", SimpleNamespace(monotonic=lambda: silence.now))
+    return silence
+
+
+def test_a_silent_server_is_asked_and_its_pong_keeps_the_connection(silence: Silence) -> None:
     asked = threading.Semaphore(0)
 
     def script(peer: Peer) -> None:
         peer.shake()
         for _ in range(3):
+            silence.passes(after="heard")
             opcode, payload = peer.read()
             assert (opcode, payload) == (PING, b"")
             peer.write(frame(payload, PONG))
             asked.release()
         peer.serve()
 
-    with serving(script, ping_interval=0.05) as client:
+    with serving(script, ping_interval=INTERVAL) as client:
+        silence.may_begin.set()
         assert all(asked.acquire(timeout=PATIENCE) for _ in range(3))
         assert client.call("echo", {"a": 1}) == {"a": 1}
         assert client.inbound.losses == []
 
 
-def test_a_server_that_answers_no_ping_is_gone() -> None:
+def test_a_server_that_answers_no_ping_is_gone(silence: Silence) -> None:
     def script(peer: Peer) -> None:
         peer.shake()
         peer.message()
+        silence.passes(after="heard")
         assert peer.read() == (PING, b"")
+        silence.passes(after="asked")
         peer.wait_for_end()
 
-    lost = pytest.raises(ConnectionLost, match=r"no ping within 0\.05 s \(ping_interval\)")
-    with serving(script, ping_interval=0.05) as client, lost:
-        client.call("echo")
+    with serving(script, ping_interval=INTERVAL) as client:
+        call = client.begin("echo")
+        silence.may_begin.set()
+        assert call.wait()
+        with pytest.raises(ConnectionLost, match=r"no ping within 0\.05 s \(ping_interval\)"):
+            call.result()
 
 
-def test_any_byte_is_a_sign_of_life() -> None:
+def test_any_byte_is_a_sign_of_life(silence: Silence) -> None:
     go_on = threading.Event()
 
     def script(peer: Peer) -> None:
         peer.shake()
         body = frame(response(peer.message()))
         for start in range(10):
-            peer.read()  # A ping each time; instead of a pong comes another byte.
+            silence.passes(after="heard")
+            # Instead of a pong comes another byte.
+            assert peer.read() == (PING, b"")
             peer.write(body[start : start + 1])
         peer.write(body[10:])
         go_on.wait(PATIENCE)
 
-    with serving(script, ping_interval=0.05) as client:
+    with serving(script, ping_interval=INTERVAL) as client:
+        call = client.begin("echo")
+        silence.may_begin.set()
         try:
-            assert client.call("echo") == {"text": "x"}
+            assert call.wait()
+            assert call.result()["result"] == {"text": "x"}
         finally:
             go_on.set()
 
