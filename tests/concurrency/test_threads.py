@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import logging
+import sys
 import threading
 import time
+import weakref
 
 from engine.background import Background
 
@@ -33,6 +35,22 @@ def test_an_exception_that_escapes_is_logged_with_the_name_of_the_thread(caplog,
     spawn("weather", "reader", fail).join(10)
     assert "mcp_sync-weather-reader" in caplog.text
     assert "ZeroDivisionError: oops" in caplog.text
+
+
+def test_what_remembers_the_end_of_a_thread_keeps_nothing_alive_that_the_thread_was_given(monkeypatch):
+    class Given:
+        def use(self):
+            pass
+
+    frames = []
+    # As a traceback in a circle does, with all frames above it.
+    monkeypatch.setattr("mcp_sync._concurrency.threads.at_end", [lambda: frames.append(sys._getframe())])
+    given = Given()
+    gone = weakref.ref(given)
+    thread = spawn("weather", "reader", lambda user, also: user(), given.use, given)
+    del given
+    thread.join(10)
+    assert (len(frames), gone()) == (1, None)
 
 
 def test_names_of_clients_differ():
