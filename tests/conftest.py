@@ -93,10 +93,13 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def nothing_is_known() -> Iterator[None]:
     """Start without what other tests have found out about servers: ports come again."""
-    monkeypatch.setattr(known_servers, "legacy", known_servers.KnownServers())
-    monkeypatch.setattr(known_servers, "older_transport", known_servers.KnownServers())
+    # Its own, as what a test patches is to be undone before the other fixtures of that test end.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(known_servers, "legacy", known_servers.KnownServers())
+        patch.setattr(known_servers, "older_transport", known_servers.KnownServers())
+        yield
 
 
 class Belongings(NamedTuple):
