@@ -116,9 +116,9 @@ def timed_out(exchange: Exchange, doing: str, peer: str) -> CallTimeout:
     return CallTimeout(text, timeout=bound, request_sent=exchange.call_sent)
 
 
-def _chain(error: BaseException, handled: Optional[BaseException]) -> Iterator[BaseException]:
+def _chain(error: BaseException, handled: int) -> Iterator[BaseException]:
     """Yield an error and what it wraps, in whichever way; without what was ``handled`` when it was raised."""
-    seen = {id(handled)}
+    seen = {handled}
     queue: list[Any] = [error]
     while queue:
         item = queue.pop(0)
@@ -129,16 +129,14 @@ def _chain(error: BaseException, handled: Optional[BaseException]) -> Iterator[B
         queue += [*item.args, getattr(item, "reason", None), item.__cause__, item.__context__]
 
 
-def root_of(
-    error: Optional[BaseException], handled: Optional[BaseException] = None
-) -> Optional[BaseException]:
+def root_of(error: Optional[BaseException], handled: int = 0) -> Optional[BaseException]:
     """Return what may be shown as a cause: an error of ours, or the innermost one of the standard library.
 
     The words of requests and urllib3 hold the URL with its query, and headers.
 
     Args:
         error: What was raised.
-        handled: What the thread was handling before, see `Exchange`.
+        handled: Which one the thread was handling before, see `Exchange`.
     """
     if error is None or isinstance(error, MCPError):
         return error

@@ -33,8 +33,8 @@ class Exchange:
         resumes: Whether the call's request has been sent before, and the rest of its answer is asked for.
         aborted: Whether `abort` was called.
         proxy: The proxy that it goes through, without credentials; empty for none.
-        handled: The exception that the calling thread is handling. It becomes the context of each that is
-            raised here, and is the cause of none.
+        handled: The identity of the exception that the calling thread is handling, which becomes the context
+            of each that is raised here, and is the cause of none. (To hold it could make a circle.)
     """
 
     __slots__ = (
@@ -53,7 +53,7 @@ class Exchange:
         self.resumes = False
         self.aborted = False
         self.proxy = ""
-        self.handled = sys.exc_info()[1]
+        self.handled = id(sys.exc_info()[1])
         # The sockets in use. Whoever takes one out decides: its owner, who gives it back to the pool, or
         # `abort`, which shuts it down. Single operations of a list are atomic, so that a connection which
         # was given back is never hit by a late abort.
