@@ -9,6 +9,7 @@ import socket
 import ssl
 import stat
 import threading
+import weakref
 from collections.abc import Iterator
 from typing import Any, Callable
 
@@ -28,7 +29,7 @@ from http_server import (
 )
 
 from mcp_sync._concurrency.deadline import Deadline
-from mcp_sync.errors import ConnectFailed, ConnectionLost
+from mcp_sync.errors import ConnectFailed, ConnectionLost, MCPError
 from mcp_sync.options import Limits, Retry, Timeouts
 from mcp_sync.transports import StreamableHTTP
 from mcp_sync.transports._base import Settings
@@ -373,6 +374,30 @@ def test_calls_leave_nothing_to_the_garbage_collector(session: Any, kind: str) -
         for _ in range(20):
             client.call()
         assert gc.collect() < 20
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("kind", ["an error of JSON-RPC", "a page", "a lost session"])
+def test_a_refusal_leaves_nothing_to_the_garbage_collector(session: Any, kind: str) -> None:
+    def script(turn: Turn) -> None:
+        if kind == "an error of JSON-RPC":
+            turn.json({"jsonrpc": "2.0", "id": turn.id, "error": {"code": -32600, "message": "no"}}, 400)
+        else:
+            turn.reply(404 if kind == "a lost session" else 500, b"no")
+
+    client = session(script)
+    gc.collect()
+    gc.disable()
+    try:
+        left = []
+        for act in (client.call, client.notify):
+            try:
+                act()
+            except MCPError as error:
+                left.append(weakref.ref(error))
+        assert len(left) == 2
+        assert [error() for error in left] == [None, None]
     finally:
         gc.enable()
 

@@ -162,19 +162,20 @@ class ResponseReader:
             HTTPStatusError: Anything else.
         """
         body = self._failure_body(reply, exchange)
+        # No name for it: a frame that knows its own error is a circle, and keeps connections alive.
+        raise self._refusal(reply, call, body, in_session)
+
+    def _refusal(self, reply: Reply, call: PendingCall, body: bytes, in_session: Optional[bool]) -> MCPError:
         message = _json_object(body) if media_type(reply) in ("application/json", "") else {}
         parts = kinds.error_parts(message)
         is_ours = kinds.as_id(message.get("id")) == call.id
         is_addressed = is_ours and parts is not None and parts.code != _SESSION_NOT_FOUND
-        fault: MCPError
-        if means_lost_session(reply.status, in_session, is_addressed):
-            fault = _expired(reply, call.method)
-        elif parts is not None and (is_ours or message.get("id") is None):
-            fault = remote_error(*parts, status=reply.status, method=call.method, peer=public_url(reply.url))
-        else:
-            fault = _failure(reply, body, call.method, in_session)
         reply.release()
-        raise fault
+        if means_lost_session(reply.status, in_session, is_addressed):
+            return _expired(reply, call.method)
+        if parts is not None and (is_ours or message.get("id") is None):
+            return remote_error(*parts, status=reply.status, method=call.method, peer=public_url(reply.url))
+        return _failure(reply, body, call.method, in_session)
 
     def reject(
         self, reply: Reply, exchange: Exchange, doing: str, in_session: Optional[bool] = None
@@ -189,10 +190,10 @@ class ResponseReader:
             HTTPStatusError: Anything else.
         """
         body = self._excerpt(reply, exchange)
-        lost = means_lost_session(reply.status, in_session)
-        fault = _expired(reply, doing) if lost else _failure(reply, body, doing, in_session)
         reply.release()
-        raise fault
+        if means_lost_session(reply.status, in_session):
+            raise _expired(reply, doing)
+        raise _failure(reply, body, doing, in_session)
 
     def _failure_body(self, reply: Reply, exchange: Exchange) -> bytes:
         if media_type(reply) == "application/json":
