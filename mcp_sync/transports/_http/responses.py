@@ -163,14 +163,13 @@ class ResponseReader:
         """
         body = self._failure_body(reply, exchange)
         # No name for it: a frame that knows its own error is a circle, and keeps connections alive.
-        raise self._refusal(reply, call, body, in_session)
+        raise _released(reply, self._refusal(reply, call, body, in_session))
 
     def _refusal(self, reply: Reply, call: PendingCall, body: bytes, in_session: Optional[bool]) -> MCPError:
         message = _json_object(body) if media_type(reply) in ("application/json", "") else {}
         parts = kinds.error_parts(message)
         is_ours = kinds.as_id(message.get("id")) == call.id
         is_addressed = is_ours and parts is not None and parts.code != _SESSION_NOT_FOUND
-        reply.release()
         if means_lost_session(reply.status, in_session, is_addressed):
             return _expired(reply, call.method)
         if parts is not None and (is_ours or message.get("id") is None):
@@ -190,10 +189,9 @@ class ResponseReader:
             HTTPStatusError: Anything else.
         """
         body = self._excerpt(reply, exchange)
-        reply.release()
         if means_lost_session(reply.status, in_session):
-            raise _expired(reply, doing)
-        raise _failure(reply, body, doing, in_session)
+            raise _released(reply, _expired(reply, doing))
+        raise _released(reply, _failure(reply, body, doing, in_session))
 
     def _failure_body(self, reply: Reply, exchange: Exchange) -> bytes:
         if media_type(reply) == "application/json":
@@ -222,6 +220,12 @@ class ResponseReader:
         text = f"{call.method}: {public_url(reply.url)} answered {reply.status} with {kind}"
         text += f", {why}" if why else ""
         return InvalidMessage(f"{text}: {' '.join(excerpt.split())[:120] or '(empty)'}", excerpt=excerpt)
+
+
+def _released(reply: Reply, fault: MCPError) -> MCPError:
+    """Give the connection back, now that the response has told what is wrong."""
+    reply.release()
+    return fault
 
 
 def _expired(reply: Reply, doing: str) -> MCPError:
