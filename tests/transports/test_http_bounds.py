@@ -546,3 +546,19 @@ def test_what_the_caller_is_handling_says_nothing_of_an_exchange(
         assert "elsewhere" not in str(error)
         assert error.__cause__ is not earlier
         assert len(client.server.turns) == 1
+
+
+def test_a_session_that_raises_the_exception_that_is_handled_already_has_failed(session: Any) -> None:
+    class Stubborn(requests.Session):
+        fault = requests.ConnectionError("always the same")
+
+        def send(self, request: Any, **options: Any) -> Any:
+            raise self.fault
+
+    with Stubborn() as users:
+        client = session(lambda turn: None, session=users)
+        try:
+            raise users.fault
+        except requests.ConnectionError:
+            with pytest.raises((ConnectFailed, ConnectionLost)):
+                client.call()

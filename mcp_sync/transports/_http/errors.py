@@ -118,7 +118,7 @@ def timed_out(exchange: Exchange, doing: str, peer: str) -> CallTimeout:
 
 def _chain(error: BaseException, handled: int) -> Iterator[BaseException]:
     """Yield an error and what it wraps, in whichever way; without what was ``handled`` when it was raised."""
-    seen = {handled}
+    seen = {handled} - {id(error)}
     queue: list[Any] = [error]
     while queue:
         item = queue.pop(0)
