@@ -1,6 +1,7 @@
 """Measure what a web framework adds to a call: `python -m tests.benchmarks.web [django ...]`.
 
-- a view that calls one tool for its user beyond the same call of a bare client: at most 1 ms;
+- a view that calls one tool for its user beyond the same call of a bare client: at most 1 ms, and beside it
+  the time of a processor that this process takes, which says more on a busy machine;
 - the look-up of a server by its alias: at most 5 microseconds;
 - the queries of such a view: one.
 
@@ -25,6 +26,13 @@ from .lab import Lab, interleave
 
 ROUNDS, CALLS, LOOKUPS = 15, 200, 20_000
 NAMES = sorted(path.stem[4:] for path in Path(__file__).parent.glob("web_*.py"))
+
+
+class Cost(NamedTuple):
+    """What a call takes, in milliseconds: by the clock, and of a processor, all threads of this process."""
+
+    wall: float
+    processor: float
 
 
 class Site(NamedTuple):
@@ -58,32 +66,43 @@ def main() -> None:
 def _measure(name: str, site: Site, call: Callable[[], object], options: argparse.Namespace) -> None:
     everything = {"bare": call, **site.views}
     for each in everything.values():
-        _milliseconds(each, 20)
+        _measured(each, 20)
     rounds = interleave(
         options.rounds,
-        {word: lambda each=each: _milliseconds(each, options.calls) for word, each in everything.items()},
+        {word: lambda each=each: _measured(each, options.calls) for word, each in everything.items()},
     )
-    print(f"{name}: the bare call {statistics.median(rounds['bare']):.3f} ms")
+    bare = Cost(*map(statistics.median, zip(*rounds["bare"])))
+    print(f"{name}: the bare call {bare.wall:.3f} ms, {bare.processor:.3f} ms of a processor")
     for word, view in site.views.items():
-        more = statistics.median(ours - bare for ours, bare in zip(rounds[word], rounds["bare"]))
-        print(f"  a view, {word}: {more:+.3f} ms (at most 1), {site.queries(view)} queries (at most 1)")
-    lookup = statistics.median(_milliseconds(site.lookup, LOOKUPS, all_at_once=True) for _ in range(5))
+        pairs = list(zip(rounds[word], rounds["bare"]))
+        wall = statistics.median(ours.wall - bare.wall for ours, bare in pairs)
+        processor = statistics.median(ours.processor - bare.processor for ours, bare in pairs)
+        print(
+            f"  a view, {word}: {wall:+.3f} ms (at most 1), {processor:+.3f} ms of a processor, "
+            f"{site.queries(view)} queries (at most 1)"
+        )
+    lookup = statistics.median(_mean(site.lookup, LOOKUPS) for _ in range(5))
     print(f"  the look-up of a server: {lookup * 1000:.2f} us (at most 5)")
 
 
-def _milliseconds(function: Callable[[], object], times: int, *, all_at_once: bool = False) -> float:
-    """Return how long one of so many takes: the median, or the mean of what is too short for a clock."""
-    if all_at_once:
-        start = time.perf_counter()
-        for _ in range(times):
-            function()
-        return (time.perf_counter() - start) / times * 1000
+def _measured(function: Callable[[], object], times: int) -> Cost:
+    """Return what one of so many takes: the median by the clock, the mean of a processor."""
     found = []
+    processor = time.process_time()
     for _ in range(times):
         start = time.perf_counter()
         function()
         found.append(time.perf_counter() - start)
-    return statistics.median(found) * 1000
+    processor = time.process_time() - processor
+    return Cost(statistics.median(found) * 1000, processor / times * 1000)
+
+
+def _mean(function: Callable[[], object], times: int) -> float:
+    """Return how many milliseconds one of so many takes that are too short for a clock."""
+    start = time.perf_counter()
+    for _ in range(times):
+        function()
+    return (time.perf_counter() - start) / times * 1000
 
 
 if __name__ == "__main__":
