@@ -58,7 +58,7 @@ def _second(context: click.Context, incomplete: str, kind: str) -> list[str]:
 def _servers(context: click.Context, incomplete: str) -> list[str]:
     def names() -> list[str]:
         from ..config import load_config
-        from ._targets import config_file
+        from ._configuration import config_file
 
         path = config_file(context.params.get("config"))
         return [] if path is None else [name for name in load_config(path).servers if _is_plain(name)]
@@ -87,7 +87,8 @@ def _silently(ask: Callable[[], Any], otherwise: Any) -> Any:
 
 def _kept_or_asked(context: click.Context, word: str) -> dict[str, Any]:
     from ._logins import home
-    from ._targets import CommonOptions, named_server
+    from ._options import CommonOptions
+    from ._targets import named_server
 
     params = context.params
     options = CommonOptions(
@@ -126,7 +127,7 @@ def _keep(path: Path, found: dict[str, Any]) -> None:
 
 
 def _asked(server: Any, options: Any) -> dict[str, Any]:
-    from ._targets import Budget
+    from ._budget import Budget
 
     budget = Budget(_SECONDS)
     found: dict[str, Any] = {"arguments": {}}

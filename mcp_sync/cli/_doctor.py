@@ -13,10 +13,12 @@ from .._concurrency.fork import hold_off
 from .._protocol.urls import origin
 from ..errors import AuthorizationRequired, ConnectionLost, HTTPStatusError, MCPError
 from . import _show
+from ._budget import Budget
 from ._completing import servers_first
 from ._exit import ExitCode, exit_code
 from ._network import Finding, Report, look_at_network
-from ._targets import Budget, CommonOptions, Server, common_options, only_server
+from ._options import CommonOptions, common_options
+from ._targets import Server, only_server
 
 _SIGNS = {"ok": "ok", "note": "note", "warning": "WARN", "failed": "FAILED"}
 _COLOURS = {"ok": "green", "note": "blue", "warning": "yellow", "failed": "red"}

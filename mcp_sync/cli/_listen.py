@@ -11,7 +11,8 @@ import click
 from . import _show
 from ._completing import servers_first
 from ._opened import Opened, opened
-from ._targets import CommonOptions, common_options, only_server
+from ._options import CommonOptions, common_options
+from ._targets import only_server
 
 if TYPE_CHECKING:
     from ..subscriptions import Event

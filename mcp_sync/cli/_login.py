@@ -13,7 +13,8 @@ from ._completing import servers_first
 from ._exit import ExitCode
 from ._logins import keep_login, known_logins, login_of, make_auth
 from ._opened import opened
-from ._targets import CommonOptions, Server, common_options, only_server
+from ._options import CommonOptions, common_options
+from ._targets import Server, only_server
 
 _PLACE = "TARGET"
 

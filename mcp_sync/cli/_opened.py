@@ -11,8 +11,10 @@ import click
 from .._concurrency.fork import hold_off
 from ..errors import InvalidResult, MethodNotFound
 from . import _show
+from ._budget import Budget
+from ._options import CommonOptions
 from ._progress import LiveBar
-from ._targets import Budget, CommonOptions, Server
+from ._targets import Server
 
 if TYPE_CHECKING:
     from ..client import Client

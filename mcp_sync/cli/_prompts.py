@@ -10,7 +10,8 @@ from . import _show
 from ._arguments import GivenArguments, read_arguments
 from ._completing import prompt_words, servers_first
 from ._opened import all_of, opened, save, save_option, show_list
-from ._targets import CommonOptions, common_options, named_server, only_server
+from ._options import CommonOptions, common_options
+from ._targets import named_server, only_server
 
 
 @click.command()

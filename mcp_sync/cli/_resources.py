@@ -9,7 +9,8 @@ import click
 from . import _show
 from ._completing import resource_words, servers_first
 from ._opened import all_of, opened, save, save_option
-from ._targets import CommonOptions, common_options, named_server, only_server
+from ._options import CommonOptions, common_options
+from ._targets import named_server, only_server
 
 
 @click.command()

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 import click
 
 from . import _show
+from ._configuration import config_file
 from ._exit import ExitCode
 from ._logs import log_to_stderr
-from ._targets import config_file, config_option, json_option
+from ._options import config_option, json_option
 
 if TYPE_CHECKING:
     from ..config import Config

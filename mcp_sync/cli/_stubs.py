@@ -11,9 +11,11 @@ import click
 
 from .._concurrency.fork import hold_off
 from . import _show
+from ._budget import Budget
 from ._completing import servers_first
 from ._exit import ExitCode
-from ._targets import Budget, CommonOptions, common_options, only_server
+from ._options import CommonOptions, common_options
+from ._targets import only_server
 
 
 @click.command()

@@ -9,7 +9,8 @@ import click
 from . import _show
 from ._completing import servers_first
 from ._opened import opened, save_option
-from ._targets import CommonOptions, Server, common_options, named_server, only_server
+from ._options import CommonOptions, common_options
+from ._targets import Server, named_server, only_server
 from ._tools import finish
 
 if TYPE_CHECKING:

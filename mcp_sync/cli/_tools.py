@@ -15,7 +15,8 @@ from ._arguments import GivenArguments, read_arguments
 from ._completing import servers_first, tool_words
 from ._exit import ExitCode, exit_code, report
 from ._opened import Opened, all_of, opened, save, save_option, show_list
-from ._targets import CommonOptions, common_options, named_server, only_server
+from ._options import CommonOptions, common_options
+from ._targets import named_server, only_server
 
 if TYPE_CHECKING:
     from .. import types

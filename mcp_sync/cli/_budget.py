@@ -1,0 +1,55 @@
+"""The time that ``--timeout`` gives to a whole command."""
+
+from __future__ import annotations
+
+import re
+import time
+from types import TracebackType
+from typing import Any, Optional
+
+from ..errors import CallTimeout
+
+# How far from its end a budget counts as spent: steps are given whole milliseconds.
+_MARGIN = 0.05
+_WITHIN = re.compile(r" within [\d.e+-]+ s\b")
+
+
+class Budget:
+    """The time that is left for a whole command. Use it as a context manager.
+
+    Args:
+        seconds: All of it, ``None`` for the bounds of the library.
+    """
+
+    def __init__(self, seconds: Optional[float]) -> None:
+        self._seconds = seconds
+        self._end = time.monotonic() + (seconds or 0)
+
+    def __enter__(self) -> Budget:
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        # A bound of the library may be reached before that of the command; it speaks for itself then.
+        if isinstance(error, CallTimeout) and self._seconds is not None and self._left() < _MARGIN:
+            # The error itself names what was left for the last step: a second number that would confuse.
+            what = _WITHIN.sub("", str(error), count=1)
+            text = f"not done within {self._seconds:g} s: {what}"
+            raise CallTimeout(text, timeout=self._seconds, request_sent=error.request_sent) from error
+
+    def spent(self) -> bool:
+        """Whether nothing is left."""
+        return self._seconds is not None and self._left() <= 0
+
+    def left(self) -> dict[str, Any]:
+        """Return the ``timeout`` for the next call, as keyword arguments."""
+        if self._seconds is None:
+            return {}
+        return {"timeout": round(max(0.0, self._left()), 3)}
+
+    def _left(self) -> float:
+        return self._end - time.monotonic()

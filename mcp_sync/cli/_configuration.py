@@ -1,0 +1,75 @@
+"""The configuration file in which a command finds servers by name."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Optional
+
+import click
+
+from .._protocol.visible import clean
+
+if TYPE_CHECKING:
+    from ..config import Config
+
+CONFIG_VARIABLE = "MCP_SYNC_CONFIG"
+CONFIG_FILE = "mcp.json"
+
+
+def configuration(file: Optional[str], word: str, *, may_ask: bool = True) -> Config:
+    """Return the configuration in which a server is looked up.
+
+    Args:
+        file: The file, ``None`` for the default.
+        word: The name that was typed.
+        may_ask: Whether somebody may be asked for the inputs that it declares.
+
+    Raises:
+        click.UsageError: There is none.
+        ConfigError: It cannot be read.
+    """
+    from ..config import load_config
+
+    found = config_file(file)
+    if found is None:
+        raise click.UsageError(
+            f"{word!r} is no URL (http, https, ws, wss), and there is no {CONFIG_FILE} here with names of "
+            "servers (--config FILE names another one); a server that is to be started goes behind --"
+        )
+    return load_config(found, inputs=_TypedInputs() if may_ask else None)
+
+
+class _TypedInputs:
+    """Asks for the inputs that a configuration declares, as VS Code does, each once."""
+
+    def __init__(self) -> None:
+        self._typed: dict[str, str] = {}
+
+    def __call__(self, declared: Mapping[str, Any]) -> Optional[str]:
+        """Return the value of an input, ``None`` where there is nobody to ask."""
+        name = str(declared["id"])
+        if name not in self._typed and sys.stdin is not None and sys.stdin.isatty():
+            self._typed[name] = _prompt(name, declared)
+        return self._typed.get(name)
+
+
+def _prompt(name: str, declared: Mapping[str, Any]) -> str:
+    default, options = declared.get("default"), declared.get("options")
+    is_secret = declared.get("password") is True
+    typed: str = click.prompt(
+        clean(str(declared.get("description") or name)),
+        default=default if isinstance(default, str) else None,
+        hide_input=is_secret,
+        show_default=not is_secret,
+        type=click.Choice(list(map(str, options))) if isinstance(options, list) else str,
+        err=True,
+    )
+    return typed
+
+
+def config_file(file: Optional[str]) -> Optional[str]:
+    """Return the configuration file that is used, ``None`` if there is none."""
+    named = file or os.environ.get(CONFIG_VARIABLE)
+    return named or (CONFIG_FILE if os.path.isfile(CONFIG_FILE) else None)
