@@ -55,6 +55,7 @@ LAYERS = {
     "_resuming": 5,
     "elicitation": 5,
     "_terminal": 5,
+    "_argument_words": 5,
     "subscriptions": 5,
     "tasks": 5,
     "_servers": 5,

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Optional
 
 import click
 
+from .._argument_words import read_arguments
 from .._protocol.negotiation import LEGACY
 from .._protocol.versions import HANDSHAKE_VERSIONS, LATEST_MODERN
-from ..errors import MethodNotFound, RemoteError, UnsafeURL, UrlElicitationRequired
+from ..errors import RemoteError, UnsafeURL, UrlElicitationRequired
 from . import _show
-from ._arguments import GivenArguments, read_arguments
 from ._completing import servers_first, tool_words
 from ._exit import ExitCode, exit_code, report
 from ._opened import Opened, all_of, opened, save, save_option, show_list
@@ -62,7 +62,7 @@ def call(options: CommonOptions, words: tuple[str, ...], detach: bool, folder: O
     name, given = rest[0], read_arguments(rest[1:])
     try:
         with opened(options, server, name) as each:
-            arguments = given.typed(_input_schema(each, name, given))
+            arguments = given.for_tool(each.client, name, **each.budget.left())
             if detach:
                 return _show_task(each.client.start_task(name, arguments, **each.budget.left()), options)
             result = _call(each, name, arguments)
@@ -135,15 +135,3 @@ def _hint(text: str, options: CommonOptions) -> None:
         return
     if any(sign in text.lower() for sign in _NO_QUESTIONS):
         click.echo("mcp-sync: the server cannot ask questions on this revision; try --mode legacy", err=True)
-
-
-def _input_schema(each: Opened, name: str, given: GivenArguments) -> Optional[Mapping[str, Any]]:
-    if not given.needs_schema:
-        return None
-    try:
-        for tool in each.client.tools(**each.budget.left()):
-            if tool.name == name:
-                return tool.input_schema
-    except MethodNotFound:
-        pass  # A server may have tools and no list of them.
-    return None

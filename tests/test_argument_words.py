@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-click = pytest.importorskip("click")
-
-from mcp_sync.cli._arguments import read_arguments  # noqa: E402
+from mcp_sync import UsageError
+from mcp_sync._argument_words import read_arguments
 
 OPTIONAL_INTEGER = {"anyOf": [{"type": "integer"}, {"type": "null"}]}
 COLOURS = {"$defs": {"Colour": {"enum": ["red", "green"]}, "Size": {"type": "integer"}}}
@@ -83,7 +82,7 @@ def test_a_value_is_typed_by_the_schema(schema: Any, text: str, value: Any) -> N
 def test_a_text_that_cannot_be_typed_is_refused_by_name(schema: Any, text: str) -> None:
     given = read_arguments([f"key={text}"])
 
-    with pytest.raises(click.UsageError, match=r"^key: "):
+    with pytest.raises(UsageError, match=r"^key: "):
         given.typed({"properties": {"key": schema}})
 
 
@@ -97,7 +96,7 @@ def test_a_list_of_lists_of_its_own_kind_ends() -> None:
     schema = {"properties": {"key": {"type": "array", "items": {"$ref": "#/properties/key"}}}}
 
     assert read_arguments(["key=[[]]"]).typed(schema) == {"key": [[]]}
-    with pytest.raises(click.UsageError, match="key: '5' is not of type array"):
+    with pytest.raises(UsageError, match="key: '5' is not of type array"):
         read_arguments(["key=5"]).typed(schema)
 
 
@@ -135,7 +134,7 @@ def test_values_repeated_for_a_list_become_its_items() -> None:
 
 
 def test_other_values_cannot_be_given_twice() -> None:
-    with pytest.raises(click.UsageError, match="a is given twice"):
+    with pytest.raises(UsageError, match="a is given twice"):
         read_arguments(["a=1", "a=2"]).typed(None)
 
 
@@ -152,9 +151,9 @@ def test_a_file_is_read_and_typed(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
 
-    with pytest.raises(click.UsageError, match=r"cannot read .*missing: No such file"):
+    with pytest.raises(UsageError, match=r"cannot read .*missing: No such file"):
         read_arguments([f"a=@{tmp_path}/missing"])
-    with pytest.raises(click.UsageError, match=r"cannot read .*binary: it is no UTF-8 text"):
+    with pytest.raises(UsageError, match=r"cannot read .*binary: it is no UTF-8 text"):
         read_arguments([f"a=@{tmp_path}/binary"])
 
 
@@ -168,26 +167,26 @@ def test_a_dash_reads_an_object_and_other_words_win_over_it(monkeypatch: pytest.
 def test_standard_input_that_is_no_object_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(text))
 
-    with pytest.raises(click.UsageError, match="standard input"):
+    with pytest.raises(UsageError, match="standard input"):
         read_arguments(["-"])
 
 
 @pytest.mark.parametrize("word", ["a", "=1", ":=1", "a:1"])
 def test_a_word_of_another_form_is_refused(word: str) -> None:
-    with pytest.raises(click.UsageError, match="write key=value, key:=json"):
+    with pytest.raises(UsageError, match="write key=value, key:=json"):
         read_arguments([word])
 
 
 @pytest.mark.parametrize("word", ["a:=", "a:={", "a:=NaN", "a:=x"])
 def test_json_that_is_none_is_refused(word: str) -> None:
-    with pytest.raises(click.UsageError, match=r"a: .* is no JSON"):
+    with pytest.raises(UsageError, match=r"a: .* is no JSON"):
         read_arguments([word]).typed(None)
 
 
 def test_what_is_none_of_the_values_of_the_schema_names_them() -> None:
     schema = {"properties": {"colour": {"type": "string", "enum": ["red", "green"]}, "one": {"const": 1}}}
 
-    with pytest.raises(click.UsageError, match=r"colour: 'blue' is none of \"red\", \"green\""):
+    with pytest.raises(UsageError, match=r"colour: 'blue' is none of \"red\", \"green\""):
         read_arguments(["colour=blue"]).typed(schema)
     assert read_arguments(["one=1"]).typed(schema) == {"one": 1}
 
@@ -195,8 +194,8 @@ def test_what_is_none_of_the_values_of_the_schema_names_them() -> None:
 def test_what_is_missing_or_unknown_is_named() -> None:
     schema = {"properties": {"a": {}, "b": {}}, "required": ["a", "b"], "additionalProperties": False}
 
-    with pytest.raises(click.UsageError, match="missing: b"):
+    with pytest.raises(UsageError, match="missing: b"):
         read_arguments(["a=1"]).typed(schema)
-    with pytest.raises(click.UsageError, match="c: no such argument; there are: a, b"):
+    with pytest.raises(UsageError, match="c: no such argument; there are: a, b"):
         read_arguments(["a=1", "b=1", "c=1"]).typed(schema)
     assert read_arguments(["a=1", "b=1", "c=1"]).typed({"properties": {"a": {}}}) == dict.fromkeys("abc", "1")
