@@ -79,10 +79,28 @@ class Registry:
 
     def _find(self, alias: str) -> Client:
         _used.add(self)
-        for shelf in self._overrides:
-            if alias in shelf.servers():
-                return shelf.client(alias)
-        return self._base.client(alias)
+        return self._shelf_of(alias).client(alias)
+
+    def _shelf_of(self, alias: str) -> Shelf:
+        return next((shelf for shelf in self._overrides if alias in shelf.servers()), self._base)
+
+    @contextmanager
+    def another(self, alias: str, **options: Any) -> Iterator[Client]:
+        """Have one more client of a server while the block runs, with options of its own: for a command, say.
+
+        Args:
+            alias: The server.
+            options: Arguments of `Client`, over those of all clients. A `Client` of yours is given as it is.
+
+        Raises:
+            ConfigError: As ``registry[alias]``.
+        """
+        client, is_ours = self._shelf_of(alias).one_more(alias, options)
+        try:
+            yield client
+        finally:
+            if is_ours:
+                client.close()
 
     def __contains__(self, alias: object) -> bool:
         return alias in self._names()

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ..config import Config
     from ..config._variables import Inputs
     from .filtered import Filter
+    from .making import Made
     from .status import ServerStatus
 
 # They are for one server, and would be given to all of them.
@@ -100,16 +101,31 @@ class Shelf:
         if found is not None and (not found.closed or found in self._brought):
             return found
         self.check_open()
-        with hold_off():
-            from .making import make_client
         server = self._server(name)
-        also = None if self._also is None else self._also(name)
         try:
-            made = make_client(name, server, self._options, also)
+            made = self._make(name, server, {})
         except MCPError as error:
             self.failures[name] = error
             raise
         return self._keep(name, made.client, made.is_ours)
+
+    def one_more(self, name: str, options: Mapping[str, Any]) -> Made:
+        """Return another client of a server, for the caller to close unless it is the user's.
+
+        Args:
+            name: The name of the server.
+            options: Arguments of this client alone.
+
+        Raises:
+            ConfigError: As `client`.
+        """
+        return self._make(name, self._server(name), options)
+
+    def _make(self, name: str, server: Any, options: Mapping[str, Any]) -> Made:
+        with hold_off():
+            from .making import make_client
+        also = None if self._also is None else self._also(name)
+        return make_client(name, server, {**self._options, **options}, also)
 
     def check_open(self) -> None:
         """See that it is not closed.

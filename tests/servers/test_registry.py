@@ -65,6 +65,18 @@ def test_a_wrong_alias_lists_the_known_ones(tmp_path: Path) -> None:
         assert [each.state for each in registry.status()] == ["idle", "disabled"]
 
 
+def test_one_more_client_has_options_of_its_own_and_ends_with_its_block() -> None:
+    with Client(InMemory(named("own"))) as own, Registry({"a": InMemory(named("a")), "own": own}) as registry:
+        with registry.another("a", name="mine", timeout=3) as client, registry.another("own") as theirs:
+            assert (client.name, client.call_tool("whoami").text) == ("mine", "a")
+            assert (registry["a"] is not client, theirs is own) == (True, True)
+        assert (client.closed, own.closed, registry["a"].closed) == (True, False, False)
+        with registry.override({"a": InMemory(named("fake"))}), registry.another("a") as client:
+            assert client.call_tool("whoami").text == "fake"
+        with pytest.raises(ConfigError, match="there is no server 'b'"), registry.another("b"):
+            pass
+
+
 def test_a_source_may_be_a_function_or_a_configuration_and_hold_any_target() -> None:
     own = Client(InMemory(named("own")))
     asked = []
