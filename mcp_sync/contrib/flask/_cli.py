@@ -10,7 +10,11 @@ import click
 from flask import current_app
 from flask.cli import AppGroup
 
-from ...errors import AuthorizationRequired, HTTPStatusError, MCPError
+from ..._argument_words import read_arguments
+from ...config import ConfigError
+from ...errors import AuthorizationRequired, HTTPStatusError, MCPError, UsageError
+from ...options import UNSET
+from .._bounded import Budget
 from . import signals
 from ._settings import SECONDS
 from ._state import state_of
@@ -52,17 +56,40 @@ def list_servers(alias: Optional[str]) -> None:
 @click.argument("tool")
 @click.argument("arguments", nargs=-1)
 @click.option("--user", help="Whose grant to use: the key of the user.")
-@click.option("--timeout", type=float, help="Seconds that it may take.")
+@click.option(
+    "--timeout", type=float, help="Seconds that it may take; default: MCP_DEADLINE, in a terminal no bound."
+)
 def call(
     alias: str, tool: str, arguments: tuple[str, ...], user: Optional[str], timeout: Optional[float]
 ) -> None:
-    """Call a tool, with arguments as NAME=VALUE or NAME:=JSON."""
-    given: dict[str, Any] = dict(_argument(each) for each in arguments)
-    options = {} if timeout is None else {"timeout": timeout}
+    """Call a tool and print its result.
+
+    \b
+    An argument is one of
+      NAME=VALUE    a value of the type that the tool asks for, else a string
+      NAME:=JSON    any JSON value
+      NAME=@FILE    the text of a file, read as NAME=VALUE is
+      NAME:=@FILE   the JSON value in a file
+      -             a JSON object of arguments from standard input
+
+    Questions of the server are asked in the terminal, if there is one; otherwise they are declined.
+    """
+    from ..._terminal import PROMPT, interactive
+    from ._server import Server
+
+    state = state_of()
+    if timeout is None and not interactive():
+        timeout = state.settings.seconds("DEADLINE")
     try:
-        result = _client(alias, user).call_tool(tool, given, **options)
+        given = read_arguments(arguments)
+        # What a person needs for an answer is not to count.
+        with state.registry.another(alias, elicitation_callback=PROMPT, timeout=UNSET) as client:
+            server = Server(state, alias, client, Budget(timeout))
+            caller = server if user is None else server.for_user(user)
+            result = caller.call_tool(tool, given.for_tool(caller, tool))
     except MCPError as error:
-        raise click.ClickException(str(error)) from None
+        is_misuse = isinstance(error, UsageError) and not isinstance(error, ConfigError)
+        raise (click.UsageError if is_misuse else click.ClickException)(str(error)) from None
     shown = result.structured_content
     click.echo(result.text if shown is None else json.dumps(shown, ensure_ascii=False))
     if result.is_error:
@@ -194,15 +221,3 @@ def _client(alias: str, user: Optional[str]) -> Any:
 
     server = Server(state_of(), alias)
     return server if user is None else server.for_user(user)
-
-
-def _argument(text: str) -> tuple[str, Any]:
-    name, mark, value = text.partition("=")
-    if not mark or not name.rstrip(":"):
-        raise click.UsageError(f"write arguments as NAME=VALUE or NAME:=JSON, not {text!r}")
-    if not name.endswith(":"):
-        return name, value
-    try:
-        return name[:-1], json.loads(value)
-    except ValueError:
-        raise click.UsageError(f"{name[:-1]}: this is no JSON: {value!r}") from None

@@ -22,11 +22,21 @@ class Server:
     Where users log in to the server, they are called for the user of the request, else with the client that
     all share. All calls of a request end within ``MCP_DEADLINE`` together. When the server asks for input,
     `InputRequired` is raised (2026-07-28).
+
+    Args:
+        state: The application.
+        alias: The server.
+        client: What takes the place of the client that all share.
+        budget: What takes the place of ``MCP_DEADLINE``.
     """
 
-    def __init__(self, state: AppState, alias: str) -> None:
+    def __init__(
+        self, state: AppState, alias: str, client: Any = None, budget: Optional[Budget] = None
+    ) -> None:
         self._state = state
         self._alias = alias
+        self._own_client = client
+        self._budget = budget
 
     def __repr__(self) -> str:
         return f"<Server {self._alias!r}>"
@@ -41,7 +51,7 @@ class Server:
     @property
     def client(self) -> Any:
         """The `Client` that all share; see `Registry`."""
-        return self._state.registry[self._alias]
+        return self._state.registry[self._alias] if self._own_client is None else self._own_client
 
     def for_user(self, key: Any = None) -> Any:
         """Return the client of one user: with the user's own grant, and answers of the user's own.
@@ -59,7 +69,8 @@ class Server:
         views = g.setdefault("_mcp_sync_views", {})
         view = views.get((self._alias, principal))
         if view is None:
-            view = views[(self._alias, principal)] = self._state.client_of(self._alias, principal)
+            view = self._state.client_of(self._alias, principal, self.client)
+            views[(self._alias, principal)] = view
         return self._bounded(view, principal)
 
     def status(self) -> Any:
@@ -68,7 +79,7 @@ class Server:
         return state.oauth(alias, state.principal()).status(state.server_url(alias))
 
     def _bounded(self, client: Any, principal: Optional[str]) -> BoundedClient:
-        budget = _budget(self._state)
+        budget = self._budget or _budget(self._state)
 
         def around(name: str, verb: Callable[..., Any]) -> Callable[..., Any]:
             return _Call(self._state, self._alias, principal, client, budget, name, verb)

@@ -143,13 +143,17 @@ class AppState:
             raise LoginRequired
         return f"user:{key}"
 
-    def client_of(self, alias: str, principal: str) -> Any:
+    def client_of(self, alias: str, principal: str, client: Any) -> Any:
         """Return the client of a user, which looks into the store once when it is next used.
+
+        Args:
+            alias: The server.
+            principal: The user.
+            client: A client of the server without a user.
 
         Raises:
             ConfigError: As `oauth`.
         """
-        client = self.registry[alias]
         if not self.asks_users(alias):
             return self.users.get((alias, principal), client, dict)
         uri = self.external("callback", alias=alias)

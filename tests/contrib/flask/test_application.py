@@ -138,11 +138,13 @@ def test_the_commands_list_call_and_check(monkeypatch: Any) -> None:
     assert "MISSING_HERE is not set" in checked.output
     with mcp.use_fake({"bad": FakeServer(tools=[add])}, app):
         assert run(args=["mcp", "list", "bad"]).output == "add  Add two numbers.\n"
-        assert run(args=["mcp", "call", "bad", "add", "a:=1", "b:=2"]).output == '{"sum": 3}\n'
-        assert run(args=["mcp", "call", "bad", "add", "a:=1", "--user", "ada"]).exit_code == 1
-        assert run(args=["mcp", "call", "bad", "add", "a"]).exit_code == 2
+        called = run(args=["mcp", "call", "bad", "add", "a=1", "b:=2", "--user", "ada"])
+        assert called.output == '{"sum": 3}\n'
+        for words, text in ((["a"], "'a' is no argument"), (["a=1"], "missing: b"), (["a=x"], "a: 'x' is")):
+            wrong = run(args=["mcp", "call", "bad", "add", *words])
+            assert (wrong.exit_code, text in wrong.output) == (2, True)
     nobody = run(args=["mcp", "call", "safe", "add"])
-    assert (nobody.exit_code, "name the user" in nobody.output) == (1, True)
+    assert (nobody.exit_code, "name the user" in nobody.output) == (2, True)
     unknown = run(args=["mcp", "list", "nowhere"])
     assert (unknown.exit_code, "Known: safe, bad" in unknown.output) == (1, True)
     close(app)
