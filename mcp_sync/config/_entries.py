@@ -11,7 +11,7 @@ from ..errors import UsageError
 from ..options import Timeouts
 from ._auth import as_list, check_auth
 from ._errors import Place
-from ._keys import FIELDS, plain, warning_about
+from ._keys import FIELDS, guess, plain, warning_about
 from ._server import ServerConfig
 from ._variables import Variables
 
@@ -38,11 +38,13 @@ class Given:
     def __init__(self, entry: Mapping[str, Any], place: Place) -> None:
         self._place = place
         self._found: dict[str, tuple[str, Any]] = {}
+        self._unknown: list[str] = []
         self.warnings: list[str] = []
         for key, value in entry.items():
             name = FIELDS.get(plain(str(key)))
             if name is None:
                 about = warning_about(str(key))
+                self._unknown.append(str(key))
                 if about:
                     self.warnings.append(f"{place.at(str(key))}: {about}")
             elif name in self._found and self._found[name][1] != value:
@@ -58,6 +60,14 @@ class Given:
     def place(self, name: str) -> Place:
         """Return the place of what has this meaning."""
         return self._place.at(self._found[name][0] if name in self._found else name)
+
+    def guess(self, *names: str) -> str:
+        """Return what to add to an error because keys with one of these meanings may be misspelt."""
+        guesses = ((key, guess(key)) for key in self._unknown)
+        close = [
+            f"did you mean {each!r} by {key!r}?" for key, each in guesses if FIELDS.get(each or "") in names
+        ]
+        return f"; {close[0]}" if close else ""
 
     def take(self, name: str, default: Any, fits: Callable[[Any], bool], wanted: str) -> Any:
         """Return a value that was given, or the default.
@@ -186,7 +196,7 @@ def _kind(given: Given, command: Optional[str], place: Place) -> str:
     if command is not None and has_url:
         raise place.error("there is a command and a URL: give one of them")
     if command is None and not has_url:
-        raise place.error("there is neither a command nor a URL")
+        raise place.error(f"there is neither a command nor a URL{given.guess('command', 'url')}")
     if kind is None:
         url = given.text("url") or ""
         kind = "stdio" if command else "websocket" if url.lower().startswith(("ws://", "wss://")) else "http"

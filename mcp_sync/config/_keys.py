@@ -79,5 +79,11 @@ def warning_about(key: str) -> Optional[str]:
         return None
     if name in _NOT_SUPPORTED:
         return "this is not supported, and ignored"
-    close = difflib.get_close_matches(name, FIELDS, 1)
-    return "unknown, and ignored" + (f"; did you mean {close[0]!r}?" if close else "")
+    close = guess(key)
+    return "unknown, and ignored" + (f"; did you mean {close!r}?" if close else "")
+
+
+def guess(key: str) -> Optional[str]:
+    """Return the key that may have been meant by one that there is not."""
+    close = difflib.get_close_matches(plain(key), FIELDS, 1)
+    return close[0] if close else None
