@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 from ..errors import CallTimeout
 
+if TYPE_CHECKING:
+    from ..client import Client
+
 # How far from its end a budget counts as spent: steps are given whole milliseconds.
 _MARGIN = 0.05
+# What the end of a server may take when nothing is left: it is asked to end before it is killed.
+_GRACE = 0.75
+# From here on the bound of the library for that is the tighter one.
+_AMPLE = 5.0
 _WITHIN = re.compile(r" within [\d.e+-]+ s\b")
 
 
@@ -40,6 +49,17 @@ class Budget:
             what = _WITHIN.sub("", str(error), count=1)
             text = f"not done within {self._seconds:g} s: {what}"
             raise CallTimeout(text, timeout=self._seconds, request_sent=error.request_sent) from error
+
+    @contextmanager
+    def closing(self, client: Client) -> Iterator[Client]:
+        """Close a client at the end, within what is left then, or within a moment where nothing is."""
+        try:
+            yield client
+        finally:
+            if self._seconds is None or self._left() > _AMPLE:
+                client.close()
+            else:
+                client.close(timeout=max(self._left(), _GRACE))
 
     def spent(self) -> bool:
         """Whether nothing is left."""

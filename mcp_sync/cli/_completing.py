@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from contextlib import closing
 from pathlib import Path
 from typing import Any, Callable, Optional
 
@@ -61,7 +60,9 @@ def _servers(context: click.Context, incomplete: str) -> list[str]:
         from ._configuration import config_file
 
         path = config_file(context.params.get("config"))
-        return [] if path is None else [name for name in load_config(path).servers if _is_plain(name)]
+        if path is None:
+            return []
+        return [name for name in load_config(path, timeout=_SECONDS).servers if _is_plain(name)]
 
     return [name for name in _silently(names, []) if name.startswith(incomplete)]
 
@@ -86,13 +87,17 @@ def _silently(ask: Callable[[], Any], otherwise: Any) -> Any:
 
 
 def _kept_or_asked(context: click.Context, word: str) -> dict[str, Any]:
+    from ._budget import Budget
     from ._logins import home
     from ._options import CommonOptions
     from ._targets import named_server
 
     params = context.params
     options = CommonOptions(
-        headers=tuple(params.get("headers") or ()), mode=params.get("mode"), config=params.get("config")
+        headers=tuple(params.get("headers") or ()),
+        mode=params.get("mode"),
+        config=params.get("config"),
+        budget=Budget(_SECONDS),
     )
     server = named_server(options, [word], may_ask=False)[0]
     if server.url is None:
@@ -127,11 +132,9 @@ def _keep(path: Path, found: dict[str, Any]) -> None:
 
 
 def _asked(server: Any, options: Any) -> dict[str, Any]:
-    from ._budget import Budget
-
-    budget = Budget(_SECONDS)
+    budget = options.budget
     found: dict[str, Any] = {"arguments": {}}
-    with closing(server.client(options)) as client:
+    with budget.closing(server.client(options)) as client:
         client.open(**budget.left())
         offered = client.server_capabilities
         if offered.tools is not None:

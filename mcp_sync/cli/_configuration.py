@@ -13,17 +13,19 @@ from .._protocol.visible import clean
 
 if TYPE_CHECKING:
     from ..config import Config
+    from ._budget import Budget
 
 CONFIG_VARIABLE = "MCP_SYNC_CONFIG"
 CONFIG_FILE = "mcp.json"
 
 
-def configuration(file: Optional[str], word: str, *, may_ask: bool = True) -> Config:
+def configuration(file: Optional[str], word: str, budget: Budget, *, may_ask: bool = True) -> Config:
     """Return the configuration in which a server is looked up.
 
     Args:
         file: The file, ``None`` for the default.
         word: The name that was typed.
+        budget: How long whoever writes the file is waited for, if it is a pipe.
         may_ask: Whether somebody may be asked for the inputs that it declares.
 
     Raises:
@@ -38,7 +40,7 @@ def configuration(file: Optional[str], word: str, *, may_ask: bool = True) -> Co
             f"{word!r} is no URL (http, https, ws, wss), and there is no {CONFIG_FILE} here with names of "
             "servers (--config FILE names another one); a server that is to be started goes behind --"
         )
-    return load_config(found, inputs=_TypedInputs() if may_ask else None)
+    return load_config(found, inputs=_TypedInputs() if may_ask else None, **budget.left())
 
 
 class _TypedInputs:

@@ -100,7 +100,7 @@ def _open(server: Server, options: CommonOptions, seconds: float, report: Report
     """Open a client as the other commands do, and say what came of it."""
     budget = Budget(seconds)
     try:
-        with closing(server.client(options)) as client:
+        with budget.closing(server.client(options)) as client:
             client.open(**budget.left())
             report.add("revision", "ok", f"{client.protocol_version} ({_kind(client.protocol_version)})")
             _tell_server(client, report)

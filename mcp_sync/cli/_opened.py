@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, TypeVar
 
 import click
@@ -54,10 +54,10 @@ def opened(options: CommonOptions, server: Server, label: str = "", **given: Any
     with hold_off():
         from ._ask import Asker
 
-    with Budget(options.timeout) as budget, LiveBar(label) as bar:
+    with options.budget as budget, LiveBar(label) as bar:
         asker = Asker(bar, budget.spent)
         # The asker leaves first: the client would wait for a question that nobody answers.
-        with closing(server.client(options, elicitation_callback=asker, **given)) as client, asker:
+        with budget.closing(server.client(options, elicitation_callback=asker, **given)) as client, asker:
             client.open(**budget.left())
             yield Opened(client, budget, bar)
 

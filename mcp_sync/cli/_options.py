@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Callable, Optional
 
 import click
 
 from .._protocol.negotiation import AUTO, LEGACY
 from .._protocol.versions import TRAITS
+from ._budget import Budget
 from ._configuration import CONFIG_FILE, CONFIG_VARIABLE
 from ._logs import log_to_stderr
 
@@ -29,6 +30,7 @@ class CommonOptions:
         config: The configuration file, ``None`` if it was not given.
         trace: Whether what goes over the wire is shown.
         command: What stands behind ``--``, ``None`` if there is no ``--``.
+        budget: The time that is left of it; it runs from the start of the command.
     """
 
     as_json: bool = False
@@ -38,6 +40,7 @@ class CommonOptions:
     config: Optional[str] = None
     trace: bool = False
     command: Optional[list[str]] = None
+    budget: Budget = field(default_factory=lambda: Budget(None))
 
 
 def json_option() -> Callable[..., Any]:
@@ -74,7 +77,10 @@ def common_options(function: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         log_to_stderr(as_json)
         command = click.get_current_context().obj
-        return function(CommonOptions(as_json, timeout, headers, mode, config, trace, command), **rest)
+        options = CommonOptions(
+            as_json, timeout, headers, mode, config, trace, command, budget=Budget(timeout)
+        )
+        return function(options, **rest)
 
     with_options.__name__ = function.__name__
     with_options.__doc__ = function.__doc__

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-from contextlib import closing
 from pathlib import Path
 from typing import Optional
 
@@ -11,7 +10,6 @@ import click
 
 from .._concurrency.fork import hold_off
 from . import _show
-from ._budget import Budget
 from ._completing import servers_first
 from ._exit import ExitCode
 from ._options import CommonOptions, common_options
@@ -53,7 +51,7 @@ def _written(options: CommonOptions, words: tuple[str, ...]) -> str:
         from ..typed import generate_stubs
 
     server = only_server(options, words)
-    with Budget(options.timeout) as budget, closing(server.client(options)) as client:
+    with options.budget as budget, budget.closing(server.client(options)) as client:
         client.open(**budget.left())
         return generate_stubs(list(client.tools(**budget.left())))
 

@@ -98,7 +98,7 @@ def named_server(
         from .._protocol.urls import public_url
 
         return Server(public_url(word), _url_target(word, options.headers)), rest
-    server = configuration(options.config, word, may_ask=may_ask)[word]
+    server = configuration(options.config, word, options.budget, may_ask=may_ask)[word]
     given = {"headers": typed_headers(options.headers)} if options.headers else {}
     return Server(word, server.target(**given), server), rest
 

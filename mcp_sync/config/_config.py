@@ -11,9 +11,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Optional, Union
 
+from .._concurrency.deadline import Deadline
 from ..errors import UsageError
+from ..options import check_seconds
 from ._entries import is_extension, read_entry
 from ._errors import ConfigError, Place
+from ._files import PATIENCE
 from ._reading import Origin, as_path, find_servers, local_servers, origin_of, read_file
 from ._server import ServerConfig
 from ._variables import Inputs, Variables
@@ -68,7 +71,12 @@ def unknown_server(name: Any, known: Mapping[str, Any], file: Optional[str] = No
     return f"{file or 'the configuration'}: there is no server {name!r}{hint} Known: {listed}"
 
 
-def load_config(source: Union[str, PathLike[str], Mapping[str, Any]], *, inputs: Inputs = None) -> Config:
+def load_config(
+    source: Union[str, PathLike[str], Mapping[str, Any]],
+    *,
+    inputs: Inputs = None,
+    timeout: Optional[float] = PATIENCE,
+) -> Config:
     """Read servers from a file or a mapping, as the hosts write them.
 
     ``mcpServers`` (Claude Desktop, Claude Code, Cursor, Windsurf, Cline, Gemini CLI, Copilot), ``servers``
@@ -90,6 +98,7 @@ def load_config(source: Union[str, PathLike[str], Mapping[str, Any]], *, inputs:
         source: The path of a file, or a mapping.
         inputs: The values of ``${input:id}``, by id, or ``f(declaration)``, which returns one, ``None`` for
             the default that is declared.
+        timeout: How many seconds a file that is a pipe may take until it ends; ``None`` for no bound.
 
     Raises:
         ConfigError: It cannot be read, or something in it cannot be so. Names file, server and key, or line
@@ -97,6 +106,7 @@ def load_config(source: Union[str, PathLike[str], Mapping[str, Any]], *, inputs:
     """
     if not (inputs is None or isinstance(inputs, Mapping) or callable(inputs)):
         raise UsageError(f"inputs must be a mapping or a function, not {type(inputs).__name__}")
+    check_seconds("timeout", timeout)
     if isinstance(source, Mapping):
         origin, found = Origin(None, str(Path.cwd())), source
         is_table = _is_table_of_servers(source)
@@ -104,7 +114,7 @@ def load_config(source: Union[str, PathLike[str], Mapping[str, Any]], *, inputs:
         in_project: tuple[str, Mapping[str, Any]] = ("", {})
     else:
         path = as_path(source)
-        origin, found = origin_of(path), read_file(path)
+        origin, found = origin_of(path), read_file(path, Deadline(timeout))
         entries = find_servers(found, Place(origin.file))
         in_project = local_servers(found, path)
     variables = Variables(origin.folder, origin.bare_variables, _declared(found), inputs)

@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
+from .._concurrency.deadline import Deadline
 from ._errors import ConfigError, Place
+from ._files import read_bytes
 from ._json import at, read_json
 from ._keys import plain
 
@@ -44,7 +46,7 @@ def origin_of(path: Path) -> Origin:
     return Origin(str(path), str(folder))
 
 
-def read_file(path: Path) -> dict[str, Any]:
+def read_file(path: Path, deadline: Deadline) -> dict[str, Any]:
     """Read a file, TOML if it is called so, else JSON.
 
     Raises:
@@ -52,8 +54,7 @@ def read_file(path: Path) -> dict[str, Any]:
     """
     file = str(path)
     try:
-        with path.open("rb") as stream:
-            data = stream.read(_LARGEST + 1)
+        data = read_bytes(path, _LARGEST + 1, deadline)
     except OSError as error:
         raise ConfigError(f"{file}: {error.strerror or type(error).__name__}", file=file) from error
     if len(data) > _LARGEST:

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Optional, Union
 
+from .._concurrency.deadline import Deadline
 from ._errors import Place
+from ._files import PATIENCE, read_bytes
 
 Inputs = Union[Mapping[str, str], Callable[[Mapping[str, Any]], Optional[str]], None]
 
@@ -116,8 +118,7 @@ class Variables:
 
     def _file(self, name: str, place: Place) -> str:
         try:
-            with self.path(name).open("rb") as stream:
-                data = stream.read(_LONGEST_FILE + 1)
+            data = read_bytes(self.path(name), _LONGEST_FILE + 1, Deadline(PATIENCE))
             text = data.decode("utf-8")
         except (OSError, ValueError) as error:
             problem = getattr(error, "strerror", None) or "it is no text"

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -241,6 +242,43 @@ def test_a_signal_that_ends_it_ends_the_server_that_it_has_started(name: str, tm
     assert (process.returncode, out, err) == (-number, b"", b"")
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
+def test_a_server_that_will_not_end_is_ended_soon_after_the_time_of_the_command(tmp_path: Path) -> None:
+    mark = tmp_path / "pid"
+    server = ["--", sys.executable, "-c", STUBBORN, str(mark)]
+    begun = time.monotonic()
+    ran = run("call", "stay", "--timeout", "2", "--json", *server)
+    took = time.monotonic() - begun
+
+    assert (ran.code, ran.error["timeout"]) == (4, 2.0)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(mark.read_text()), 0)
+    # It was started before the clock of the command, and there was a moment for a server that ends by itself.
+    assert took < 4.5
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/stdin"), reason="needs a name for standard input")
+def test_a_configuration_can_come_through_a_pipe() -> None:
+    config = {
+        "mcpServers": {"demo": {"command": DEMO_SERVER[0], "args": DEMO_SERVER[1:], "inheritEnv": "all"}}
+    }
+    words = ("call", "demo", "add", "a=1", "b=2", "--config", "/dev/stdin")
+
+    assert run(*words, stdin=json.dumps(config)).out == '{"sum": 3}\n'
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with a name")
+def test_a_configuration_that_nobody_writes_is_given_up_within_the_time_of_the_command(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "mcp.json"
+    os.mkfifo(path)
+    ran = run("tools", "demo", "--config", str(path), "--timeout", "0.5")
+
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith(f"mcp-sync: {path}: nobody has written it to its end within 0.")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="Ctrl-C is a POSIX signal here")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 import pickle
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,8 @@ from mcp_sync import UsageError
 from mcp_sync.config import ConfigError, load_config
 
 from . import files
+
+needs_fifo = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with a name")
 
 
 @pytest.mark.parametrize(
@@ -73,6 +78,39 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         load_config(tmp_path / "nothing.json")
 
 
+@needs_fifo
+def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    os.mkfifo(path)
+    text = json.dumps(files.one(command="x", args=["y" * 200_000]))
+    writer = threading.Thread(target=path.write_text, args=(text,))
+    writer.start()
+    config = load_config(path, timeout=30)
+    writer.join()
+
+    assert config["here"].args == ("y" * 200_000,)
+
+
+@needs_fifo
+def test_a_pipe_that_nobody_writes_to_its_end_is_given_up(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    os.mkfifo(path)
+    said = r"mcp\.json: nobody has written it to its end within 0\.1 s"
+
+    with pytest.raises(ConfigError, match=said):
+        load_config(path, timeout=0.1)
+
+    with open(os.open(path, os.O_RDWR), "r+b", buffering=0) as writing:
+        writing.write(b'{"mcpServers": ')
+        with pytest.raises(ConfigError, match=said):
+            load_config(path, timeout=0.1)
+
+
+def test_the_time_for_a_file_must_be_one() -> None:
+    with pytest.raises(UsageError, match="timeout must be a number of seconds"):
+        load_config({}, timeout="5")  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("source", [None, 7, b"mcp.json", '{"mcpServers": {}}', ["x"]])
 def test_what_is_neither_a_path_nor_a_mapping_is_refused(source: Any) -> None:
     with pytest.raises(ConfigError, match="a configuration is the path of a file, or a mapping"):
@@ -83,6 +121,9 @@ def test_what_is_neither_a_path_nor_a_mapping_is_refused(source: Any) -> None:
     ("entry", "key", "said"),
     [
         ({}, None, "neither a command nor a URL"),
+        ({"ULR": "https://h"}, None, "nor a URL; did you mean 'url' by 'ULR'?"),
+        ({"comand": "x", "colour": "y"}, None, "nor a URL; did you mean 'command' by 'comand'?"),
+        ({"header": {"A": "b"}}, None, "neither a command nor a URL"),
         ({"command": "x", "url": "https://h"}, None, "there is a command and a URL"),
         ({"url": "https://h", "httpUrl": "https://g"}, "httpUrl", "says the same as 'url'"),
         ({"command": "x", "type": "telnet"}, "type", "stdio, http, sse or ws"),
