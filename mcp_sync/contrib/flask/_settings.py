@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Optional
+from urllib.parse import urlsplit
 
 from ...config import ConfigError
 from ...options import check_seconds
@@ -55,6 +56,26 @@ class Settings:
         except Exception as error:
             raise ConfigError(str(error)) from None
         return float(found)
+
+    def base_url(self) -> Optional[str]:
+        """Return ``MCP_BASE_URL``, without a slash at its end; ``None`` if it is not set.
+
+        Raises:
+            ConfigError: It is no address of a site.
+        """
+        found = self.get("BASE_URL")
+        if not found:
+            return None
+        try:
+            parts = urlsplit(str(found))
+            is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            is_address = False
+        if not is_address or parts.query or parts.fragment:
+            raise ConfigError(
+                f"MCP_BASE_URL must be an address such as https://site.example.com, not {found!r}"
+            )
+        return str(found).rstrip("/")
 
     def keys(self) -> tuple[Any, ...]:
         """Return the secrets that encryption rests on, the newest first.

@@ -198,19 +198,25 @@ class AppState:
     def external(self, endpoint: str, **values: Any) -> str:
         """Return the address of a view of the blueprint, for the world outside.
 
+        ``MCP_BASE_URL`` counts, else where the request came to, outside of requests ``SERVER_NAME``,
+        ``APPLICATION_ROOT`` and ``PREFERRED_URL_SCHEME``.
+
         Raises:
             ConfigError: It is not known.
         """
-        base = self.settings.get("BASE_URL")
+        base = self.settings.base_url()
         try:
             if base:
                 path = current_app.url_map.bind("localhost").build(f"{EXTENSION}.{endpoint}", values)
-                return f"{str(base).rstrip('/')}{path}"
+                return f"{base}{path}"
             return url_for(f"{EXTENSION}.{endpoint}", _external=True, **values)
         except BuildError:
             raise ConfigError("register the views: app.register_blueprint(mcp.blueprint, ...)") from None
         except RuntimeError:
-            raise ConfigError("outside of requests, MCP_BASE_URL has to say where users are") from None
+            raise ConfigError(
+                "outside of requests nobody knows where users find this application: set MCP_BASE_URL to the "
+                "address at which browsers open it, or SERVER_NAME with PREFERRED_URL_SCHEME"
+            ) from None
 
 
 def state_of(app: Any = None) -> AppState:
