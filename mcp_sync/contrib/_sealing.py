@@ -9,16 +9,19 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, Optional, Union
+from typing import Any, Callable, Optional, Union
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
 from .._concurrency.deadline import Deadline
 from ..auth import Key, Store, Stored
+from ..auth._store_edge import StoreEdge
+from ..errors import MCPError
 
 Secret = Union[str, bytes]
 
-_SEALED = "sealed"
+SEALED = "sealed"  # where a record has what was encrypted
+_MOST_TOLD = 1000
 _MOST_OPENED = 512
 _LONGEST_KEPT = 16_384  # bytes
 
@@ -61,6 +64,14 @@ class Sealer:
             return None
         return value if found == about else None
 
+    def can_read(self, text: Any) -> bool:
+        """Whether one of the secrets decrypts it."""
+        try:
+            self._fernet.decrypt(text.encode())
+        except (InvalidToken, AttributeError):
+            return False
+        return True
+
     def reseal(self, text: str) -> Optional[str]:
         """Return the same value encrypted with the first secret, ``None`` if no key fits."""
         try:
@@ -75,42 +86,63 @@ class SealedStore:
     Args:
         store: Where they are kept.
         sealer: What encrypts them.
+        unreadable: Is told the keys of records that no secret decrypts, each at least once.
     """
 
-    def __init__(self, store: Store, sealer: Sealer) -> None:
+    def __init__(
+        self, store: Store, sealer: Sealer, unreadable: Callable[[Key], None] = lambda key: None
+    ) -> None:
         self._store = store
+        # Its errors are to name that store, and not this one, which nobody has chosen.
+        self._edge = StoreEdge(store)
         self._sealer = sealer
+        self._unreadable = unreadable
+        # Single operations only, so it needs no lock.
+        self._told: set[Key] = set()
 
     def __repr__(self) -> str:
         return f"SealedStore({self._store!r})"
 
     def get(self, key: Key) -> Optional[Stored]:
         """See `mcp_sync.auth.Store`."""
-        stored = self._store.get(key)
+        stored = self._edge.get(key)
         return None if stored is None else self._opened(key, stored)
 
     def get_many(self, keys: Sequence[Key]) -> dict[Key, Stored]:
         """Return what is kept under some keys, with one look if the store has a ``get_many``, too."""
         get_many = getattr(self._store, "get_many", None)
         if get_many is not None:
-            return {key: self._opened(key, stored) for key, stored in get_many(keys).items()}
+            try:
+                many = get_many(keys)
+            except MCPError:
+                raise
+            except Exception as error:
+                raise self._edge._failed(error) from error
+            return {key: self._opened(key, stored) for key, stored in many.items()}
         found = {key: self.get(key) for key in keys}
         return {key: stored for key, stored in found.items() if stored is not None}
 
     def _opened(self, key: Key, stored: Stored) -> Stored:
-        value = self._sealer.unseal(stored.value.get(_SEALED), _about(key))
-        # What no key can read counts as a record without anything in it, which may be replaced.
-        return Stored(value if isinstance(value, dict) else {}, stored.version)
+        value = self._sealer.unseal(stored.value.get(SEALED), _about(key))
+        if isinstance(value, dict):
+            return Stored(value, stored.version)
+        if key not in self._told:
+            if len(self._told) >= _MOST_TOLD:
+                self._told.clear()
+            self._told.add(key)
+            self._unreadable(key)
+        # It counts as a record without anything in it, which may be replaced.
+        return Stored({}, stored.version)
 
     def put(self, key: Key, value: Optional[Mapping[str, Any]], expected: Optional[str]) -> bool:
         """See `mcp_sync.auth.Store`."""
-        sealed = None if value is None else {_SEALED: self._sealer.seal(dict(value), _about(key))}
-        return self._store.put(key, sealed, expected)
+        sealed = None if value is None else {SEALED: self._sealer.seal(dict(value), _about(key))}
+        return self._edge.put(key, sealed, expected)
 
     @contextmanager
     def lock(self, key: Key, deadline: Deadline) -> Iterator[None]:
         """See `mcp_sync.auth.Store`."""
-        with self._store.lock(key, deadline):
+        with self._edge.lock(key, deadline):
             yield
 
 

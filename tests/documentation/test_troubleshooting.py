@@ -499,6 +499,19 @@ def _(stage: Stage) -> None:
     mcp.registry(app).close()
 
 
+@below("What was kept cannot be decrypted")
+def _(stage: Stage) -> None:
+    app, mcp = flask_site()
+    store = app.config["MCP_TOKEN_STORE"]
+    store.create_table()
+    from mcp_sync.auth import Key
+
+    key = Key("server", resource="https://example.com/mcp", principal="user:ada")
+    assert store.put(key, {"sealed": "by another key"}, None)
+    assert app.extensions["mcp_sync"].store.get(key).value == {}
+    mcp.registry(app).close()
+
+
 @below("Nobody knows for which user")
 def _(stage: Stage) -> None:
     app, mcp = flask_site()

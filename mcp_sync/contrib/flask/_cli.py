@@ -2,54 +2,74 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 import click
 from flask import current_app
 from flask.cli import AppGroup
 
 from ..._argument_words import read_arguments
+from ...auth import Key
+from ...auth._store_edge import StoreEdge
 from ...config import ConfigError
-from ...errors import AuthorizationRequired, HTTPStatusError, MCPError, UsageError
+from ...errors import AuthError, AuthorizationRequired, HTTPStatusError, MCPError, UsageError
 from ...options import UNSET
 from .._bounded import Budget
+from .._sealing import SEALED
 from . import signals
+from ._errors import first_line
 from ._settings import SECONDS
 from ._state import state_of
 
 if TYPE_CHECKING:
     from ..._servers.status import ServerStatus
+    from .._entries import Entry
+    from ._state import AppState
 
 
 def make_group() -> AppGroup:
     """Return the commands."""
     group = AppGroup("mcp", help="Look at MCP servers, and call them.")
-    group.command("list")(list_servers)
-    group.command("call")(call)
-    group.command("status")(status)
-    group.command("login")(login)
-    group.command("logout")(logout)
-    group.command("check")(check)
-    group.command("create-table")(create_table)
-    group.command("prune")(prune)
+    commands = (list_servers, call, status, login, logout, check, create_table, prune)
+    names = {list_servers: "list", create_table: "create-table"}
+    for command in commands:
+        group.command(names.get(command, command.__name__))(_in_short(command))
     return group
+
+
+def _in_short(command: Callable[..., None]) -> Callable[..., None]:
+    """Have the errors of a command told in a line."""
+
+    @functools.wraps(command)
+    def run(*args: Any, **options: Any) -> None:
+        try:
+            command(*args, **options)
+        except MCPError as error:
+            # What is wrong with the configuration is no matter of how the command was typed.
+            is_misuse = isinstance(error, UsageError) and not isinstance(error, ConfigError)
+            raise (click.UsageError if is_misuse else click.ClickException)(_text(error)) from None
+
+    return run
+
+
+def _text(error: MCPError) -> str:
+    cause = first_line(error.__cause__) if isinstance(error, AuthError) else ""
+    return f"{error}{cause and f': {cause}'}"
 
 
 @click.argument("alias", required=False)
 def list_servers(alias: Optional[str]) -> None:
     """List the servers, or the tools of one of them."""
-    try:
-        if alias is None:
-            for name, entry in state_of().entries.items():
-                click.echo(f"{name}{'  (users log in)' if entry.auth is not None else ''}")
-            return
-        for tool in _client(alias, None).tools():
-            text = " ".join((tool.description or "").split())
-            click.echo(f"{tool.name}  {text}".rstrip())
-    except MCPError as error:
-        raise click.ClickException(str(error)) from None
+    if alias is None:
+        for name, entry in state_of().entries.items():
+            click.echo(f"{name}{'  (users log in)' if entry.auth is not None else ''}")
+        return
+    for tool in _client(alias, None).tools():
+        text = " ".join((tool.description or "").split())
+        click.echo(f"{tool.name}  {text}".rstrip())
 
 
 @click.argument("alias")
@@ -80,16 +100,12 @@ def call(
     state = state_of()
     if timeout is None and not interactive():
         timeout = state.settings.seconds("DEADLINE")
-    try:
-        given = read_arguments(arguments)
-        # What a person needs for an answer is not to count.
-        with state.registry.another(alias, elicitation_callback=PROMPT, timeout=UNSET) as client:
-            server = Server(state, alias, client, Budget(timeout))
-            caller = server if user is None else server.for_user(user)
-            result = caller.call_tool(tool, given.for_tool(caller, tool))
-    except MCPError as error:
-        is_misuse = isinstance(error, UsageError) and not isinstance(error, ConfigError)
-        raise (click.UsageError if is_misuse else click.ClickException)(str(error)) from None
+    given = read_arguments(arguments)
+    # What a person needs for an answer is not to count.
+    with state.registry.another(alias, elicitation_callback=PROMPT, timeout=UNSET) as client:
+        server = Server(state, alias, client, Budget(timeout))
+        caller = server if user is None else server.for_user(user)
+        result = caller.call_tool(tool, given.for_tool(caller, tool))
     shown = result.structured_content
     click.echo(result.text if shown is None else json.dumps(shown, ensure_ascii=False))
     if result.is_error:
@@ -103,11 +119,8 @@ def status(alias: Optional[str], user: Optional[str], timeout: float) -> None:
     """Open the servers, or one of them, and say how it stands, or why that failed."""
     from ..._servers.status import StatusTable
 
-    try:
-        aliases = list(state_of().entries) if alias is None else [alias]
-        found = StatusTable(_opened(each, user, timeout) for each in aliases)
-    except MCPError as error:
-        raise click.ClickException(str(error)) from None
+    aliases = list(state_of().entries) if alias is None else [alias]
+    found = StatusTable(_opened(each, user, timeout) for each in aliases)
     click.echo(str(found))
     sys.exit(1 if any(each.state == "failed" for each in found) else 0)
 
@@ -135,16 +148,13 @@ def login(alias: str, user: str) -> None:
 
     Shows an address to open, and takes the one at which the browser ends.
     """
-    try:
-        oauth, url = _oauth(alias, user)
-        click.echo(f"Open this address, and log in:\n{oauth.begin(url).url}")
-        click.echo("The browser may show an error then. Paste the address that it shows:")
-        answer = click.prompt("", prompt_suffix="", default="", show_default=False)
-        # The site itself has finished the login if the browser is logged in there as this user.
-        if oauth.status(url).state != "valid":
-            oauth.finish(answer.strip())
-    except MCPError as error:
-        raise click.ClickException(str(error)) from None
+    oauth, url = _oauth(alias, user)
+    click.echo(f"Open this address, and log in:\n{oauth.begin(url).url}")
+    click.echo("The browser may show an error then. Paste the address that it shows:")
+    answer = click.prompt("", prompt_suffix="", default="", show_default=False)
+    # The site itself has finished the login if the browser is logged in there as this user.
+    if oauth.status(url).state != "valid":
+        oauth.finish(answer.strip())
     signals.send(signals.grant_created, server=alias, principal=f"user:{user}")
     click.echo(f"connected to {alias}")
 
@@ -153,11 +163,8 @@ def login(alias: str, user: str) -> None:
 @click.option("--user", required=True, help="Who logs out: the key of the user.")
 def logout(alias: str, user: str) -> None:
     """Give the grant of a user back, and forget it. Takes MCP_BASE_URL."""
-    try:
-        oauth, url = _oauth(alias, user)
-        oauth.logout(url)
-    except MCPError as error:
-        raise click.ClickException(str(error)) from None
+    oauth, url = _oauth(alias, user)
+    oauth.logout(url)
     signals.send(signals.grant_revoked, server=alias, principal=f"user:{user}")
     click.echo(f"disconnected from {alias}")
 
@@ -170,32 +177,55 @@ def _oauth(alias: str, user: str) -> tuple[Any, str]:
 
 
 def check() -> None:
-    """Check the configuration, without asking any server."""
-    state, faults = state_of(), 0
+    """Check the configuration and the token store, without asking any server."""
+    state = state_of()
     for warning in state.settings.unknown():
         click.echo(f"warning: {warning}")
-    try:
-        entries = state.entries
-        _ = state.store
-        for key in SECONDS:
-            state.settings.seconds(key)
-    except MCPError as error:
-        raise click.ClickException(str(error)) from None
-    for alias, entry in entries.items():
-        for warning in entry.warnings:
-            click.echo(f"warning: {warning}")
-        try:
-            if hasattr(entry.server, "check"):
-                entry.server.check()
-            if entry.auth is not None:
-                entry.oauth_options()
-            click.echo(f"{alias}: ok")
-        except MCPError as error:
-            faults += 1
-            click.echo(f"{alias}: {error}")
-    if not state.settings.get("TOKEN_STORE") and state.mcp._load is None and not current_app.testing:
+    entries = state.entries
+    _ = state.store
+    for key in SECONDS:
+        state.settings.seconds(key)
+    state.settings.base_url()
+    faults = [_is_wrong(alias, functools.partial(_check_server, entry)) for alias, entry in entries.items()]
+    given = state.settings.get("TOKEN_STORE")
+    if given or state.mcp._load is not None:
+        faults.append(_is_wrong("token store", functools.partial(_check_store, state, given)))
+    elif not current_app.testing:
         click.echo("warning: grants are kept in the memory of each process; set MCP_TOKEN_STORE")
-    sys.exit(1 if faults else 0)
+    sys.exit(1 if any(faults) else 0)
+
+
+def _is_wrong(name: str, look: Callable[[], None]) -> bool:
+    try:
+        look()
+    except MCPError as error:
+        click.echo(f"{name}: {_text(error)}")
+        return True
+    click.echo(f"{name}: ok")
+    return False
+
+
+def _check_server(entry: Entry) -> None:
+    for warning in entry.warnings:
+        click.echo(f"warning: {warning}")
+    if hasattr(entry.server, "check"):
+        entry.server.check()
+    if entry.auth is not None:
+        entry.oauth_options()
+
+
+def _check_store(state: AppState, given: Any) -> None:
+    if hasattr(given, "check"):
+        given.check()
+    # Nobody keeps anything there.
+    StoreEdge(state.store).get(Key("check"))
+    if hasattr(given, "unreadable"):
+        count = given.unreadable(lambda value: state.sealer.can_read(value.get(SEALED)))
+        if count:
+            click.echo(
+                f"warning: {count} of the newest records cannot be decrypted, and count as not there; if a "
+                "secret was replaced, put the old one behind it"
+            )
 
 
 def create_table() -> None:

@@ -36,8 +36,13 @@ _AGAIN = "Try again in a moment."
 
 def log(error: Exception) -> None:
     """Tell whoever runs the application what its users are not told. The query may hold secrets."""
-    cause = str(error.__cause__ or "").partition("\n")[0]  # SQLAlchemy goes on with what it has sent.
+    cause = first_line(error.__cause__)
     logger.warning("%s %s: %s%s", request.method, request.path, error, cause and f": {cause}")
+
+
+def first_line(error: Optional[BaseException]) -> str:
+    """Return what an error says first: SQLAlchemy goes on with what it has sent."""
+    return str(error or "").partition("\n")[0]
 
 
 def register(app: Flask) -> None:

@@ -14,10 +14,12 @@ from ..._concurrency.deadline import Deadline
 from ...auth import Key, Stored
 from ...auth._locks import FolderLocks, ThreadLocks, wait_until_taken
 from ...auth._store import new_version
-from ...errors import UsageError
+from ...config import ConfigError
+from ...errors import AuthError, UsageError
 from ._stores import key_digest
 
 _PASSING = ("pending", "input")  # the kinds of records that are of use for some time only
+_MOST_LOOKED_AT = 1000
 _FIRST_LOOK, _LAST_LOOK = 0.005, 0.1
 
 
@@ -80,8 +82,59 @@ class SQLAlchemyTokenStore:
         return engine if isinstance(engine, sa.Engine) else engine.engine
 
     def create_table(self) -> None:
-        """Create the table, unless it is there."""
-        self.table.create(self.engine, checkfirst=True)
+        """Create the table, unless it is there.
+
+        Raises:
+            AuthError: The database cannot be used.
+        """
+        with self._edge():
+            self.table.create(self.engine, checkfirst=True)
+
+    def check(self) -> None:
+        """See that the table is there, with all its columns.
+
+        Raises:
+            ConfigError: It is not, or the database cannot be used.
+        """
+        name = self.table.name
+        try:
+            there = {str(each["name"]) for each in sa.inspect(self.engine).get_columns(name)}
+        except sa.exc.NoSuchTableError:
+            there = set()
+        except Exception as error:
+            told = str(error).partition("\n")[0]
+            raise ConfigError(f"the database cannot be used: {type(error).__name__}: {told}") from None
+        if not there:
+            raise ConfigError(f"there is no table {name!r}: run flask mcp create-table, or your migrations")
+        missing = [column.name for column in self.table.columns if column.name not in there]
+        if missing:
+            what = f"the columns {', '.join(missing)}" if len(missing) > 1 else f"the column {missing[0]}"
+            raise ConfigError(
+                f"the table {name!r} lacks {what}: have your migrations add that, or give the store another "
+                "name by table="
+            )
+
+    def unreadable(self, can_read: Callable[[Any], bool]) -> int:
+        """Return how many of the newest 1000 records cannot be read.
+
+        Args:
+            can_read: Whether what is kept of a record can be.
+        """
+        columns = self.table.c
+        query = sa.select(columns.value).order_by(columns.updated.desc()).limit(_MOST_LOOKED_AT)
+        with self._edge(), self.engine.connect() as connection:
+            return sum(not can_read(value) for (value,) in connection.execute(query))
+
+    @contextmanager
+    def _edge(self) -> Iterator[None]:
+        """Say what to do about errors of the database, whose text may hold a password."""
+        try:
+            yield
+        except sa.exc.SQLAlchemyError as error:
+            kind, name = type(error).__name__, self.table.name
+            raise AuthError(
+                f"the token store cannot use its table {name!r} ({kind}); flask mcp check says why"
+            ) from error
 
     def prune(self, seconds: float) -> int:
         """Delete what nobody has come back to for so long; return how many records.
@@ -94,7 +147,7 @@ class SQLAlchemyTokenStore:
         is_idle = sa.and_(columns.kind == "server", columns.principal.not_in(sa.select(granted.c.principal)))
         is_over = sa.or_(columns.kind.in_(_PASSING), is_idle)
         is_old = sa.and_(is_over, columns.updated < time.time() - seconds)
-        with self.engine.begin() as connection:
+        with self._edge(), self.engine.begin() as connection:
             return int(connection.execute(self.table.delete().where(is_old)).rowcount)
 
     def get(self, key: Key) -> Optional[Stored]:
@@ -104,7 +157,7 @@ class SQLAlchemyTokenStore:
     def get_many(self, keys: Sequence[Key]) -> dict[Key, Stored]:
         """Return what is kept under some keys, by one query."""
         names, engine = {key_digest(key): key for key in keys}, self.engine
-        with engine.connect() as connection:
+        with self._edge(), engine.connect() as connection:
             if engine.dialect.name in _ADVISORY:
                 # No transaction, which would have to be ended: a way to the database and back.
                 connection.execution_options(isolation_level="AUTOCOMMIT")
@@ -115,7 +168,7 @@ class SQLAlchemyTokenStore:
         """See `mcp_sync.auth.Store`."""
         name, columns = key_digest(key), self.table.c
         held = sa.and_(columns.key == name, columns.version == expected)
-        with self.engine.begin() as connection:
+        with self._edge(), self.engine.begin() as connection:
             if value is None:
                 if expected is None:
                     query = sa.select(columns.version).where(columns.key == name)
@@ -124,7 +177,8 @@ class SQLAlchemyTokenStore:
             row = {"value": dict(value), "version": new_version(), "updated": time.time()}
             if expected is not None:
                 return connection.execute(self.table.update().where(held).values(**row)).rowcount == 1
-        return self._insert({**row, "key": name, "kind": key.kind, "principal": key.principal[:255]})
+        with self._edge():
+            return self._insert({**row, "key": name, "kind": key.kind, "principal": key.principal[:255]})
 
     def _insert(self, row: Mapping[str, Any]) -> bool:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Callable, Optional
@@ -13,7 +14,10 @@ from ...auth import Key, MemoryStore, Stored
 from ...auth._locks import ThreadLocks
 from ...auth._store import new_version
 from ...config import ConfigError
+from ...errors import AuthError
 from .._sealing import SealedStore, Sealer
+
+logger = logging.getLogger("mcp_sync.flask")
 
 Loader = Callable[[str], Optional[str]]
 Saver = Callable[[str, Optional[str], Optional[str]], Optional[bool]]
@@ -38,17 +42,30 @@ class HookStore:
 
     def get(self, key: Key) -> Optional[Stored]:
         """See `mcp_sync.auth.Store`."""
-        kept = self._load(key_digest(key))
+        kept = self._loaded(key_digest(key))
         return None if kept is None else _read(kept)
 
     def put(self, key: Key, value: Optional[Mapping[str, Any]], expected: Optional[str]) -> bool:
         """See `mcp_sync.auth.Store`."""
         name = key_digest(key)
-        old = self._load(name)
+        old = self._loaded(name)
         if (None if old is None else _read(old).version) != expected:
             return False
         new = None if value is None else json.dumps([new_version(), dict(value)])
-        return self._save(name, new, old) is not False
+        try:
+            return self._save(name, new, old) is not False
+        except Exception as error:
+            raise AuthError(f"the function of mcp.token_saver failed: {type(error).__name__}") from error
+
+    def _loaded(self, name: str) -> Optional[str]:
+        try:
+            found = self._load(name)
+        except Exception as error:
+            raise AuthError(f"the function of mcp.token_loader failed: {type(error).__name__}") from error
+        if found is not None and not isinstance(found, str):
+            kind = type(found).__name__
+            raise AuthError(f"the function of mcp.token_loader must return a str or None, not a {kind}")
+        return found
 
     @contextmanager
     def lock(self, key: Key, deadline: Deadline) -> Iterator[None]:
@@ -84,11 +101,21 @@ def choose_store(given: Any, load: Optional[Loader], save: Optional[Saver], seal
     if given is None and (load is not None or save is not None):
         if load is None or save is None:
             raise ConfigError("mcp.token_loader and mcp.token_saver belong together: set both")
-        return SealedStore(HookStore(load, save), sealer)
+        return SealedStore(HookStore(load, save), sealer, _tell)
     if given is None or given == "memory":
         return MemoryStore()
     if isinstance(given, MemoryStore):
         return given
     if not all(callable(getattr(given, name, None)) for name in ("get", "put", "lock")):
         raise ConfigError(f"MCP_TOKEN_STORE must be 'memory' or a store, not {type(given).__name__}")
-    return SealedStore(given, sealer)
+    return SealedStore(given, sealer, _tell)
+
+
+def _tell(key: Key) -> None:
+    whose = f" of {key.principal}" if key.principal.startswith("user:") else ""
+    logger.warning(
+        "A record %r%s cannot be decrypted, and counts as not there. If a secret was replaced, put the old "
+        "one behind it, in MCP_ENCRYPTION_KEYS or SECRET_KEY_FALLBACKS",
+        key.kind,
+        whose,
+    )
