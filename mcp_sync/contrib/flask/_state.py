@@ -100,7 +100,8 @@ class AppState:
         found = self._made.get("store")
         if found is None:
             mcp, given = self.mcp, self.settings.get("TOKEN_STORE")
-            made = choose_store(given, mcp._load, mcp._save, self.sealer)
+            life = self.settings.seconds("INPUT_LIFE")
+            made = choose_store(given, mcp._load, mcp._save, self.sealer, life)
             found = self._made.setdefault("store", made)
         return found
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import time
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Callable, Optional
@@ -13,14 +15,88 @@ from ..._concurrency.deadline import Deadline
 from ...auth import Key, MemoryStore, Stored
 from ...auth._locks import ThreadLocks
 from ...auth._store import new_version
+from ...auth._vault import PENDING_LIFE
 from ...config import ConfigError
 from ...errors import AuthError
 from .._sealing import SealedStore, Sealer
 
 logger = logging.getLogger("mcp_sync.flask")
 
+# Some megabytes of each kind. The hundred visitors of a second have minutes for a login then.
+_MOST_PASSING = {"pending": 20_000, "server": 5_000, "input": 5_000}
+_now = time.time
+
 Loader = Callable[[str], Optional[str]]
 Saver = Callable[[str, Optional[str], Optional[str]], Optional[bool]]
+
+
+class PassingMemoryStore(MemoryStore):
+    """Grants in memory, and a bounded number of records of those who have none.
+
+    Each visitor without a cookie is somebody new, and never comes back. What is kept for a login, a question,
+    or of a server for somebody without a grant goes when its time is over, and the longest unused first when
+    there is too much of it. Grants stay, and what leads to them.
+
+    Args:
+        input_life: Seconds for which a question is kept.
+    """
+
+    def __init__(self, input_life: float) -> None:
+        super().__init__()
+        self._lives = {"pending": PENDING_LIFE, "server": PENDING_LIFE, "input": input_life}
+        # When each record was last used, by its kind, the longest unused first. Guarded like the values.
+        self._used: dict[str, OrderedDict[Key, float]] = {kind: OrderedDict() for kind in self._lives}
+        # By principal.
+        self._grants: dict[str, set[Key]] = {}
+
+    def get(self, key: Key) -> Optional[Stored]:
+        """See `mcp_sync.auth.Store`."""
+        used = self._used.get(key.kind)
+        if used is not None and key in used:
+            with self._guard:
+                if used.pop(key, None) is not None:
+                    used[key] = _now()
+        return super().get(key)
+
+    def put(self, key: Key, value: Optional[Mapping[str, Any]], expected: Optional[str]) -> bool:
+        """See `mcp_sync.auth.Store`."""
+        if not super().put(key, value, expected):
+            return False
+        with self._guard:
+            if key.kind == "grant":
+                self._note_grant(key, value is not None)
+            elif key.kind in self._used:
+                self._note(key, value is not None)
+                self._drop(key.kind)
+        return True
+
+    def _note(self, key: Key, is_there: bool) -> None:
+        used = self._used[key.kind]
+        used.pop(key, None)
+        if is_there and not (key.kind == "server" and key.principal in self._grants):
+            used[key] = _now()
+
+    def _note_grant(self, key: Key, is_there: bool) -> None:
+        before = key.principal in self._grants
+        grants = self._grants.setdefault(key.principal, set())
+        (grants.add if is_there else grants.discard)(key)
+        if not grants:
+            del self._grants[key.principal]
+        if before == bool(grants):
+            return
+        for each in self._values:
+            if each.kind == "server" and each.principal == key.principal:
+                self._note(each, True)
+
+    def _drop(self, kind: str) -> None:
+        """Drop what is over, and what is too much."""
+        used, since = self._used[kind], _now() - self._lives[kind]
+        while used:
+            key, at = next(iter(used.items()))
+            if at > since and len(used) <= _MOST_PASSING[kind]:
+                return
+            del used[key]
+            self._values.pop(key, None)
 
 
 class HookStore:
@@ -87,8 +163,17 @@ def key_digest(key: Key) -> str:
     return hashlib.sha256(json.dumps(list(key)).encode()).hexdigest()
 
 
-def choose_store(given: Any, load: Optional[Loader], save: Optional[Saver], sealer: Sealer) -> Any:
+def choose_store(
+    given: Any, load: Optional[Loader], save: Optional[Saver], sealer: Sealer, input_life: float
+) -> Any:
     """Return the store of an application.
+
+    Args:
+        given: ``MCP_TOKEN_STORE``.
+        load: The function of ``mcp.token_loader``.
+        save: That of ``mcp.token_saver``.
+        sealer: What encrypts.
+        input_life: ``MCP_INPUT_LIFE``.
 
     Raises:
         ConfigError: ``MCP_TOKEN_STORE`` is none.
@@ -103,7 +188,7 @@ def choose_store(given: Any, load: Optional[Loader], save: Optional[Saver], seal
             raise ConfigError("mcp.token_loader and mcp.token_saver belong together: set both")
         return SealedStore(HookStore(load, save), sealer, _tell)
     if given is None or given == "memory":
-        return MemoryStore()
+        return PassingMemoryStore(input_life)
     if isinstance(given, MemoryStore):
         return given
     if not all(callable(getattr(given, name, None)) for name in ("get", "put", "lock")):
