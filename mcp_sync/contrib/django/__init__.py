@@ -13,7 +13,7 @@ At import and at start nothing is read and nothing opens. How it is made:
 
 - ``conf``: the settings; ``servers``: ``mcp`` itself; ``checks``: what may be wrong with the settings;
 - ``models``, ``crypto``: what is kept, encrypted; ``stores``: grants in models, with
-  ``_connections`` and ``_row_lock``; ``cache``: answers in Django's cache;
+  ``_connections``, ``_row_lock`` and ``_unwritten`` (SQLite); ``cache``: answers in Django's cache;
 - ``pending``, ``tasks``: questions that wait, and long tasks;
 - ``views``, ``input_views``, ``forms``, ``urls``, ``middleware``, ``decorators``: what a browser meets;
 - ``signals``, ``admin``, ``management``, ``test``; ``drf`` for Django REST framework.

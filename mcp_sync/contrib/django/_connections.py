@@ -32,9 +32,11 @@ T = TypeVar("T")
 _PATIENCE = 10.0  # how long one operation may take, in seconds
 # How long a thread keeps its connection that has nothing to do, and how old it may get, in seconds.
 _CONNECTION_AGE = 60
+# How long who is in a transaction waits for a lock of SQLite: mostly it is that very transaction.
 _SQLITE_PATIENCE = 1.0
+_READ_PATIENCE = 0.1  # likewise, where what is wanted can be had in the transaction itself
 _LOCKED = (
-    "a transaction, probably that of this request, keeps the token store from being written: SQLite locks "
+    "a transaction, probably that of this request, keeps the token store from being used: SQLite locks "
     "its whole file; use its WAL mode, or a database that locks rows"
 )
 _THREADS = 2
@@ -47,7 +49,7 @@ _is_in_transaction: ContextVar[bool] = ContextVar("mcp_sync_is_in_transaction", 
 
 
 class StoreLocked(AuthError):
-    """The transaction of a request keeps the token store from being written. Nothing was used up.
+    """The transaction of a request keeps the token store from being used. Nothing was used up.
 
     Attributes:
         alias: The server whose grant it is.
@@ -62,30 +64,75 @@ def is_test_case() -> bool:
     return bool(getattr(blocks[0], "_from_testcase", False))
 
 
-def run(operation: Callable[[], T], alias: str) -> T:
+def run(
+    operation: Callable[[], T], alias: str, *, patience: Optional[float] = None, reads: bool = False
+) -> T:
     """Do something with the database that stays, and return what it returns.
 
     Args:
         operation: What.
         alias: For which server.
+        patience: How long to wait for a lock of SQLite, in seconds; by default as the settings say.
+        reads: Whether it only reads.
 
     Raises:
-        StoreLocked: On SQLite, the transaction of this request is in the way.
+        StoreLocked: On SQLite, a transaction is in the way.
         AuthError: It takes too long.
     """
     connection = connections[conf.get("DATABASE")]
     try:
         if threading.current_thread().name.startswith("mcp_sync-"):
-            if _is_in_transaction.get():
-                _keep_short(connection)
-            return operation()
-        return _helpers.run(operation) if look() else operation()
+            return _within(_short(patience) if is_in_transaction() else patience, operation)
+        if not look():
+            return _within(patience, operation)
+        try:
+            short = _READ_PATIENCE if reads else _short(patience)
+            return _helpers.run(lambda: _within(short, operation))
+        except OperationalError as error:
+            if not reads or not _is_locked(connection, error) or connection.needs_rollback:
+                raise
+            error.with_traceback(None)  # See below.
+        # Somebody is about to commit, and waits for this transaction to end: nothing else can be read then.
+        return operation()
     except OperationalError as error:
-        if connection.vendor == "sqlite" and "locked" in str(error):
-            locked = StoreLocked(_LOCKED)
-            locked.alias = alias
-            raise locked from error
+        if _is_locked(connection, error):
+            # A frame of Django's knows its own error.
+            raise _locked_for(alias) from error.with_traceback(None)
         raise
+
+
+def _locked_for(alias: str) -> StoreLocked:
+    error = StoreLocked(_LOCKED)
+    error.alias = alias
+    return error
+
+
+def _is_locked(connection: Any, error: OperationalError) -> bool:
+    return connection.vendor == "sqlite" and "locked" in str(error)
+
+
+def _short(patience: Optional[float]) -> float:
+    return _SQLITE_PATIENCE if patience is None else min(patience, _SQLITE_PATIENCE)
+
+
+def _within(patience: Optional[float], operation: Callable[[], T]) -> T:
+    """Do something on the connection of this thread, which waits so long for a lock of SQLite."""
+    connection = connections[conf.get("DATABASE")]
+    if patience is None or connection.vendor != "sqlite":
+        return operation()
+    with connection.cursor() as cursor:
+        usual = cursor.execute("PRAGMA busy_timeout").fetchone()[0]
+        cursor.execute(f"PRAGMA busy_timeout = {min(int(patience * 1000), usual)}")
+    try:
+        return operation()
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(f"PRAGMA busy_timeout = {usual}")
+
+
+def is_in_transaction() -> bool:
+    """Whether whoever works in this context was in a transaction of its own when it looked last."""
+    return _is_in_transaction.get()
 
 
 def look() -> bool:
@@ -97,17 +144,6 @@ def look() -> bool:
     found = bool(in_transaction and not is_test_case())
     _is_in_transaction.set(found)
     return found
-
-
-def _keep_short(connection: Any) -> None:
-    """Have a connection that is about to be made wait little for a lock of SQLite.
-
-    Mostly it is the transaction of the very request that waits for this which locks the database.
-    """
-    if connection.vendor == "sqlite" and connection.connection is None:
-        options = connection.settings_dict["OPTIONS"]
-        short = {**options, "timeout": min(options.get("timeout", 5), _SQLITE_PATIENCE)}
-        connection.settings_dict = {**connection.settings_dict, "OPTIONS": short}
 
 
 def close_own() -> None:
@@ -153,6 +189,8 @@ class _Helpers:
             if future.cancel() or not future.done():
                 raise AuthError("the database of the token store takes too long") from None
             return future.result()
+        finally:
+            del future  # A frame that knows its own error is a circle, and keeps connections alive.
 
     def close(self) -> None:
         """End the threads, which close their connections."""
@@ -169,12 +207,13 @@ def _do(operation: Callable[[], T], future: Future[T]) -> None:
         future.set_result(_done(operation))
     except BaseException as error:
         future.set_exception(error)
+    finally:
+        del future, operation  # As above.
 
 
 def _done(operation: Callable[[], T]) -> T:
     connection = connections[conf.get("DATABASE")]
     is_pooled = bool(connection.settings_dict["OPTIONS"].get("pool"))
-    _keep_short(connection)
     if connection.connection is None and not is_pooled:
         # Kept for a while, also where the connections of requests are not.
         connection.settings_dict = {**connection.settings_dict, "CONN_MAX_AGE": _CONNECTION_AGE}

@@ -131,10 +131,7 @@ def _check_deployment() -> Iterator[checks.CheckMessage]:
         yield checks.Warning(text, hint=hint, id="mcp_sync.W005")
     database = settings.DATABASES.get(conf.get("DATABASE"), {})
     if str(database.get("ENGINE", "")).endswith("sqlite3") and database.get("ATOMIC_REQUESTS"):
-        text = (
-            "with SQLite and ATOMIC_REQUESTS, a token that is refused cannot be refreshed in a view: "
-            "a GET is repeated, and a form gets 503 once"
-        )
+        text = "with SQLite and ATOMIC_REQUESTS, nobody else can write as long as the call of a view takes"
         hint = "Use the WAL mode of SQLite, or a database that locks rows."
         yield checks.Warning(text, hint=hint, id="mcp_sync.W006")
     try:

@@ -42,8 +42,8 @@ class McpSyncMiddleware:
     - A user who has to connect is redirected to the page for that; JSON and HTMX get 401 with a link.
     - A call that waits for input is kept, and the user redirected to its form; JSON gets 409 with a link.
     - A token store whose database is down is 503; with ``DEBUG``, Django shows the error.
-    - Where a token was refused that the transaction of a view kept from being refreshed (SQLite), it is
-      refreshed afterwards, and a GET repeated; a form, and a GET that others keep waiting, get 503.
+    - Where a token cannot be refreshed before the transaction of the view has ended, because others wait for
+      that with all of SQLite locked, it is refreshed afterwards, and a GET repeated; a form gets 503.
 
     Other errors go on to Django, whose reports hide the variables of this library.
     """

@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Any, Callable, Optional, TypeVar
 
 from django.contrib.auth import get_user_model
@@ -17,14 +16,17 @@ from django.utils import timezone as django_timezone
 from django.views.decorators.debug import sensitive_variables
 
 from ..._concurrency.deadline import Deadline
-from ...auth._locks import FolderLocks, ThreadLocks
+from ...auth._errand import errand_here
+from ...auth._locks import ThreadLocks
 from ...auth._records import Key
 from ...auth._store import Stored, new_version
-from ...errors import AuthError
+from ...errors import AuthError, MCPError
 from . import _connections, conf, crypto, models, signals
 from ._row_lock import row_lock
+from ._unwritten import Draft, Unwritten, unwritten_of
 
 T = TypeVar("T")
+_Columns = Mapping[str, Any]
 
 USER = "user:"  # what the principals of users begin with
 _MODELS: dict[str, Any] = {
@@ -32,6 +34,10 @@ _MODELS: dict[str, Any] = {
     "client": models.ClientRegistration,
     "pending": models.PendingFlow,
 }
+_ALL_MODELS: tuple[Any, ...] = (*_MODELS.values(), models.ServerMetadata)
+_CHANGE_PATIENCE = 10.0  # for others who change the same row, in seconds
+# For SQLite's lock on its file, in seconds: a transaction of milliseconds is waited for, and no other.
+_WRITE_PATIENCE = 0.1
 _threads = ThreadLocks()
 
 
@@ -40,7 +46,7 @@ class ModelTokenStore:
 
     A change replaces one version and no other (compare and swap), whatever the database. The lock is a locked
     row, on SQLite a locked file beside the database. What was written stays also where the request's
-    transaction is rolled back: see `_connections`.
+    transaction is rolled back: see `_connections`; and where a transaction locks SQLite: see `_unwritten`.
 
     Args:
         alias: The server.
@@ -62,34 +68,88 @@ class ModelTokenStore:
     def get_many(self, keys: Sequence[Key]) -> dict[Key, Stored]:
         """Return what is kept under some keys, by one query."""
         names = {digest(self.alias, key): key for key in keys}
-        rows = self._run(lambda: _read(names))
-        return {names[name]: _stored(row, name) for name, row in rows.items()}
+        unwritten = unwritten_here()
+        # First these: meanwhile one may become a row, and a row does not become one of these.
+        drafts = {name: unwritten.get(name) for name in names} if unwritten is not None else {}
+        rows = _connections.run(lambda: _read(names), self.alias, reads=True)
+        found = {}
+        for name, (data, version) in rows.items():
+            draft = drafts.get(name)
+            if unwritten is not None and draft is not None:
+                self._settle(unwritten, names[name], name)
+            current = draft if draft is not None and draft.replaces == version else Draft("", version, data)
+            if current.data is not None:
+                found[names[name]] = _stored(current.data, current.version, name)
+        return found
 
-    def _run(self, operation: Callable[[], T]) -> T:
-        return _connections.run(operation, self.alias)
+    def _run(self, operation: Callable[[], T], patience: Optional[float] = None) -> T:
+        return _connections.run(operation, self.alias, patience=patience)
 
     @sensitive_variables()
     def put(self, key: Key, value: Optional[Mapping[str, Any]], expected: Optional[str]) -> bool:
         """See `mcp_sync.auth.Store`."""
         name = digest(self.alias, key)
         before = self.get(key) if key.kind == "grant" and expected is not None and value is not None else None
-        if value is None:
-            is_done = self._run(lambda: _delete(_rows(key), name, expected))
+        row = None if value is None else _row(key, value, name, new_version())
+        unwritten = unwritten_here()
+        draft = unwritten.get(name) if unwritten is not None and expected is None else None
+        if draft is not None and draft.data is None and row is not None:
+            expected = draft.version  # The row is there still, and is to go.
+        if expected is None:
+            is_done = self._run(lambda: _insert(key, name, self.alias, row))
         else:
-            row = {
-                **columns(key, value),
-                "version": new_version(),
-                "data": crypto.sealer().seal(dict(value), name),
-            }
-            if expected is None:
-                is_done = self._run(lambda: _insert(_rows(key), name, self.alias, row))
-            else:
-                changed = _rows(key).filter(key=name, version=expected)
-                is_done = bool(self._run(lambda: changed.update(**row)))
+            is_done = self._replace(unwritten, key, name, expected, row)
         # What is there already is written once more before a refresh, to see that it can be written.
         if is_done and key.kind == "grant" and (before is None or before.value != value):
             self._tell(key, value, expected)
         return is_done
+
+    @sensitive_variables()
+    def _replace(
+        self,
+        unwritten: Optional[Unwritten],
+        key: Key,
+        name: str,
+        expected: str,
+        row: Optional[dict[str, Any]],
+    ) -> bool:
+        if unwritten is None:
+            return self._run(lambda: _replace(key, name, expected, row))
+        with unwritten.changing(name, errand_here().within(_CHANGE_PATIENCE)):
+            draft = unwritten.get(name)
+            if draft is not None and draft.replaces == expected:
+                return False  # Somebody else has done so.
+            replaces = draft.replaces if draft is not None and draft.version == expected else expected
+            try:
+                patience = _WRITE_PATIENCE if draft is None else 0.0
+                is_done = self._run(lambda: _replace(key, name, replaces, row), patience)
+            except _connections.StoreLocked:
+                rows = _connections.run(lambda: _read({name: key}), self.alias, reads=True)
+                if name not in rows or rows[name][1] != replaces:
+                    return False
+                version, data = (new_version(), None) if row is None else (row["version"], row["data"])
+                unwritten.put(name, Draft(replaces, version, data))
+                return True
+            if draft is not None:
+                unwritten.remove(name)
+            return is_done
+
+    @sensitive_variables()
+    def _settle(self, unwritten: Unwritten, key: Key, name: str) -> None:
+        """Write a record into its row, if that can be done at once."""
+        # Whoever asks may be the one who keeps it from being written.
+        if _connections.look() or _connections.is_in_transaction():
+            return
+        with suppress(MCPError), unwritten.changing(name, Deadline(_WRITE_PATIENCE)):
+            draft = unwritten.get(name)
+            if draft is None:
+                return
+            row: Optional[_Columns] = None
+            if draft.data is not None:
+                value = _stored(draft.data, draft.version, name).value
+                row = {**columns(key, value), "version": draft.version, "data": draft.data}
+            self._run(lambda: _replace(key, name, draft.replaces, row), 0.0)
+            unwritten.remove(name)
 
     def _tell(self, key: Key, value: Any, expected: Optional[str]) -> None:
         created = signals.grant_created if expected is None else signals.grant_refreshed
@@ -104,15 +164,48 @@ class ModelTokenStore:
         name = digest(self.alias, key)
         with ExitStack() as stack:
             stack.enter_context(_threads.hold((database, name), deadline))
-            connection = connections[database]
-            if not _connections.is_test_case():
-                if connection.vendor == "sqlite":
-                    folder = _lock_folder(connection)
-                    if folder is not None:
-                        stack.enter_context(FolderLocks(folder).hold(f"{name}.lock", deadline))
-                elif connection.features.has_select_for_update:
-                    stack.enter_context(row_lock(database, name, deadline))
+            unwritten = unwritten_here()
+            if unwritten is not None:
+                stack.enter_context(unwritten.locked(name, deadline))
+            elif connections[database].features.has_select_for_update and not _connections.is_test_case():
+                stack.enter_context(row_lock(database, name, deadline))
             yield
+
+
+def unwritten_here() -> Optional[Unwritten]:
+    """Return what stands beside the database, ``None`` if nothing does, and in a test case."""
+    connection = connections[conf.get("DATABASE")]
+    return None if _connections.is_test_case() else unwritten_of(connection)
+
+
+def reseal_unwritten() -> tuple[int, int]:
+    """Encrypt with the first key what is not in its row yet; return how much was, and how much cannot be."""
+    unwritten, done, lost = unwritten_here(), 0, 0
+    for name in unwritten.names() if unwritten is not None else ():
+        assert unwritten is not None
+        with unwritten.changing(name, Deadline(_CHANGE_PATIENCE)):
+            draft = unwritten.get(name)
+            if draft is None or draft.data is None:
+                continue
+            data = crypto.sealer().reseal(draft.data)
+            if data is None:
+                lost += 1
+            else:
+                unwritten.put(name, draft._replace(data=data))
+                done += 1
+    return done, lost
+
+
+def prune_unwritten() -> None:
+    """Remove what will never be in its row, because that is gone or was replaced."""
+    unwritten = unwritten_here()
+    for name in unwritten.names() if unwritten is not None else ():
+        assert unwritten is not None
+        with unwritten.changing(name, Deadline(_CHANGE_PATIENCE)):
+            draft = unwritten.get(name)
+            rows = {"key": name, "version": draft.replaces if draft is not None else ""}
+            if not any(each.objects.filter(**rows).exists() for each in _ALL_MODELS):
+                unwritten.remove(name)
 
 
 def digest(alias: str, key: Key) -> str:
@@ -182,13 +275,21 @@ def _read(keys: Mapping[str, Key]) -> dict[str, tuple[str, str]]:
 
 
 @sensitive_variables()
-def _stored(row: tuple[str, str], name: str) -> Stored:
-    value = crypto.sealer().unseal(row[0], name)
+def _stored(data: str, version: str, name: str) -> Stored:
+    value = crypto.sealer().unseal(data, name)
     # What no key can read counts as a record without anything in it, which may be replaced.
-    return Stored(value if isinstance(value, dict) else {}, row[1])
+    return Stored(value if isinstance(value, dict) else {}, version)
 
 
-def _insert(rows: Any, name: str, alias: str, row: Mapping[str, Any]) -> bool:
+@sensitive_variables()
+def _row(key: Key, value: Mapping[str, Any], name: str, version: str) -> dict[str, Any]:
+    return {**columns(key, value), "version": version, "data": crypto.sealer().seal(dict(value), name)}
+
+
+def _insert(key: Key, name: str, alias: str, row: Optional[_Columns]) -> bool:
+    rows = _rows(key)
+    if row is None:
+        return not rows.filter(key=name).exists()
     try:
         with transaction.atomic(using=rows.db):
             rows.create(key=name, alias=alias, **row)
@@ -199,13 +300,6 @@ def _insert(rows: Any, name: str, alias: str, row: Mapping[str, Any]) -> bool:
     raise AuthError("the user whose grant this would be is gone")
 
 
-def _delete(rows: Any, name: str, expected: Optional[str]) -> bool:
-    if expected is None:
-        return not rows.filter(key=name).exists()
-    return bool(rows.filter(key=name, version=expected).delete()[0])
-
-
-def _lock_folder(connection: Any) -> Optional[Path]:
-    path = str(connection.settings_dict["NAME"])
-    is_file = ":memory:" not in path and "mode=memory" not in path and not path.startswith("file:")
-    return Path(f"{path}-mcp-locks") if is_file else None
+def _replace(key: Key, name: str, version: str, row: Optional[_Columns]) -> bool:
+    rows = _rows(key).filter(key=name, version=version)
+    return bool(rows.delete()[0] if row is None else rows.update(**row))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import sys
 import threading
-from contextlib import nullcontext
 
 from tests.contrib.django import site
 
@@ -31,7 +30,7 @@ def main() -> None:
         try:
             for _ in range(int(calls)):
                 # As with ATOMIC_REQUESTS.
-                with transaction.atomic() if connection.vendor != "sqlite" else nullcontext():
+                with transaction.atomic():
                     get_user_model().objects.get(pk=pk)
                     text = mcp["guarded"].for_user(user).call_tool("whoami").text
                 if text not in ("ada at the server", "expired meanwhile"):

@@ -17,10 +17,7 @@ USERS, THREADS = 6, 12
 WORKERS, WORKER_THREADS = 4, 8
 TOKEN_SECONDS = 3.0
 WARM_SHARE = 0.25
-PLACES = ["/whoami/", "/connected/"]
-if connection.vendor != "sqlite":
-    # A transaction that lasts as long as a call locks the whole file of SQLite: such a site only waits.
-    PLACES.append("/atomic/")
+PLACES = ["/whoami/", "/connected/", "/atomic/"]
 MORE_DESCRIPTORS = 4  # a connection to a server or to the database may be open just then, or not
 
 

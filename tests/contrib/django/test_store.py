@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import threading
 import unittest
+from io import StringIO
 
 import pytest
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
 from django.db import connection, transaction
 from django.test import TestCase, override_settings
 
 from mcp_sync import CallTimeout
 from mcp_sync.auth import Deadline, Key
 from mcp_sync.contrib.django import _connections, crypto
+from mcp_sync.contrib.django._unwritten import unwritten_of
 from mcp_sync.contrib.django.models import Grant
-from mcp_sync.contrib.django.stores import ModelTokenStore
+from mcp_sync.contrib.django.stores import ModelTokenStore, digest
 from mcp_sync.errors import AuthError
 
 KEY = Key("grant", "https://auth.example", "https://mcp.example/mcp", "somebody", "app")
@@ -91,17 +95,106 @@ def test_what_was_written_survives_the_rollback_of_the_request(store):
     assert store.get(KEY).value == {"n": 2}
 
 
-@pytest.mark.skipif(connection.vendor != "sqlite", reason="other databases lock rows")
-def test_a_request_that_has_locked_the_database_is_told_so(store):
-    store.put(KEY, {"n": 1}, None)
+on_sqlite = pytest.mark.skipif(connection.vendor != "sqlite", reason="other databases lock rows")
+
+
+def _locked_while(change):
+    """Do something while a transaction of this thread, which is rolled back, locks the database."""
     with transaction.atomic():
-        Grant.objects.update(issuer="changed")
-        with pytest.raises(AuthError, match="WAL"):
-            store.put(KEY, {"n": 2}, store.get(KEY).version)
-    assert store.get(KEY).value == {"n": 1}
+        get_user_model().objects.update(first_name="locked")
+        change()
+        transaction.set_rollback(True)
 
 
-@pytest.mark.skipif(connection.vendor != "sqlite", reason="a mode of SQLite")
+@on_sqlite
+def test_a_request_that_has_locked_the_database_can_write_all_the_same(store, ada):
+    store.put(KEY, {"n": 1, "expires_at": 10.0}, None)
+    first = store.get(KEY).version
+
+    def change():
+        assert store.put(KEY, {"n": 2, "expires_at": 20.0}, first)
+        second = store.get(KEY)
+        assert second.value["n"] == 2
+        assert not store.put(KEY, {"n": 3}, first)
+        assert store.put(KEY, {"n": 4, "expires_at": 40.0}, second.version)
+        assert not store.put(KEY, {"n": 5}, second.version)
+        assert store.get(KEY).value["n"] == 4
+
+    _locked_while(change)
+    assert Grant.objects.get().version == first
+    fourth = store.get(KEY)
+    assert fourth.value["n"] == 4
+    row = Grant.objects.get()
+    assert (row.version, row.expires_at.timestamp()) == (fourth.version, 40.0)
+    assert unwritten_of(connection).get(digest("a", KEY)) is None
+    assert store.put(KEY, {"n": 6}, fourth.version)
+    assert store.get(KEY).value == {"n": 6}
+
+
+@on_sqlite
+def test_what_could_not_be_written_is_replaced_by_what_can_be(store, ada):
+    store.put(KEY, {"n": 1}, None)
+    kept = []
+
+    def change():
+        assert store.put(KEY, {"n": 2}, store.get(KEY).version)
+        kept.append(store.get(KEY).version)
+
+    _locked_while(change)
+    assert store.put(KEY, {"n": 3}, kept[0])
+    assert unwritten_of(connection).get(digest("a", KEY)) is None
+    assert store.get(KEY).value == {"n": 3}
+
+
+@on_sqlite
+def test_what_is_forgotten_while_the_database_is_locked_is_gone(store, ada):
+    store.put(KEY, {"n": 1}, None)
+
+    def change():
+        assert store.put(KEY, None, store.get(KEY).version)
+        assert store.get(KEY) is None
+        assert store.put(KEY, {"n": 2}, None)
+        assert store.get(KEY).value == {"n": 2}
+        assert store.put(KEY, None, store.get(KEY).version)
+
+    _locked_while(change)
+    assert store.get(KEY) is None
+    assert not Grant.objects.exists()
+    assert store.put(KEY, {"n": 3}, None)
+    assert store.get(KEY).value == {"n": 3}
+
+
+@on_sqlite
+def test_what_could_not_be_written_goes_with_its_row(store, ada):
+    store.put(KEY, {"n": 1}, None)
+    _locked_while(lambda: store.put(KEY, {"n": 2}, store.get(KEY).version))
+    Grant.objects.all().delete()
+    assert store.get(KEY) is None
+    assert store.put(KEY, {"n": 3}, None)
+    assert store.get(KEY).value == {"n": 3}
+
+
+@on_sqlite
+def test_what_could_not_be_written_has_the_keys_of_the_rows_and_is_removed_with_them(store, ada):
+    def change():
+        assert store.put(KEY, {"n": 2}, store.get(KEY).version)
+
+    with override_settings(MCP_SYNC={"ENCRYPTION_KEYS": ["old"]}):
+        store.put(KEY, {"n": 1}, None)
+        _locked_while(change)
+    with override_settings(MCP_SYNC={"ENCRYPTION_KEYS": ["new", "old"]}):
+        call_command("mcp_rotate", stdout=StringIO())
+    with override_settings(MCP_SYNC={"ENCRYPTION_KEYS": ["new"]}):
+        with transaction.atomic():  # In which nothing is written.
+            assert store.get(KEY).value == {"n": 2}
+        call_command("mcp_prune", stdout=StringIO())
+        assert unwritten_of(connection).get(digest("a", KEY)) is not None
+        Grant.objects.all().delete()
+        call_command("mcp_prune", stdout=StringIO())
+        assert unwritten_of(connection).get(digest("a", KEY)) is None
+
+
+@on_sqlite
 def test_with_the_wal_mode_of_sqlite_a_request_may_have_read(store):
     store.put(KEY, {"n": 1}, None)
     _journal("wal")

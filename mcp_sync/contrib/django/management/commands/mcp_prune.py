@@ -5,11 +5,14 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
+from django.db.models import Q
 from django.utils import timezone
 
 from mcp_sync.auth._vault import PENDING_LIFE
 from mcp_sync.contrib.django.models import PendingFlow, PendingInput, TaskRecord
+from mcp_sync.contrib.django.stores import prune_unwritten
+from mcp_sync.contrib.django.tasks import FINAL
 
 
 class Command(BaseCommand):
@@ -17,10 +20,24 @@ class Command(BaseCommand):
 
     help = "Delete logins, questions and tasks that are over."
 
+    def add_arguments(self, parser: Any) -> None:
+        """Add the arguments."""
+        parser.add_argument(
+            "--task-days",
+            type=float,
+            default=30.0,
+            help="how long a task is kept after it has ended, where the server does not say; default: 30",
+        )
+
     def handle(self, *args: Any, **options: Any) -> None:
         """Do it."""
+        days = options["task_days"]
+        if not 0 <= days <= 36_500:
+            raise CommandError("--task-days must be a number of days, 0 or more")
         now = timezone.now()
         flows = PendingFlow.objects.filter(updated__lt=now - 2 * timedelta(seconds=PENDING_LIFE)).delete()[0]
         inputs = PendingInput.objects.filter(expires__lt=now).delete()[0]
-        tasks = TaskRecord.objects.filter(expires__lt=now).delete()[0]
+        ended = Q(expires=None, status__in=FINAL, updated__lt=now - timedelta(days=days))
+        tasks = TaskRecord.objects.filter(Q(expires__lt=now) | ended).delete()[0]
+        prune_unwritten()
         self.stdout.write(f"deleted: {flows} logins, {inputs} questions, {tasks} tasks")

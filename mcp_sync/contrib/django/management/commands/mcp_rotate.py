@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from mcp_sync.contrib.django import crypto, models
+from mcp_sync.contrib.django import crypto, models, stores
 
 _COLUMNS: dict[Any, tuple[str, ...]] = {
     models.Grant: ("data",),
@@ -25,7 +25,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Do it, row by row; what changes meanwhile is left alone, as the first key encrypts it anyway."""
-        done = lost = 0
+        done, lost = stores.reseal_unwritten()
         for model, columns in _COLUMNS.items():
             for column in columns:
                 rows = model.objects.exclude(**{column: ""}).values_list("pk", column)
