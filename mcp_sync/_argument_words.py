@@ -3,27 +3,34 @@
 ==============  ============================================================================
 ``key=value``   a value of the type that the tool's input schema asks for; without one a string
 ``key:=json``   any JSON value
-``key=@path``   the text of a file, typed as ``key=value`` is
+``key=@path``   the text of a file, typed as ``key=value`` is; ``@-`` is standard input
 ``key:=@path``  the JSON value in a file
-``-``           an object of arguments as JSON from standard input
+``{...}``       an object of arguments as JSON
+``-``           the same from standard input
 ==============  ============================================================================
 
 Where the schema admits a string, a value stays the string that was typed. A list is typed as JSON, or as
-one ``key=value`` for each item. Other words win over what standard input says.
+one ``key=value`` for each item. Words with a key win over objects. What does not match the schema is refused.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Optional
 
+from ._argument_check import check_arguments, no_type, none_of, shown_value
+from ._argument_schemas import MAX_REFS, alternatives, choices, guessed, kinds, known_names, schema_of
+from ._masking import without_credentials
 from ._protocol.form_formats import FALSE, TRUE, typed_number
-from .errors import MethodNotFound, UsageError
+from .errors import MethodNotFound, ProtocolError, RemoteError, UsageError
 
-_MAX_REFS = 20
+logger = logging.getLogger("mcp_sync.tools")
+
 # In which order the types of a schema are tried: an array would take any text as its only item.
 _ORDER = ("null", "integer", "number", "boolean", "object", "array")
 
@@ -42,52 +49,57 @@ class Given:
     text: str
     is_json: bool = False
 
+    @property
+    def shown(self) -> str:
+        """The text as an error may show it."""
+        return shown_value([self.key], self.text, as_typed=True)
+
 
 @dataclass(frozen=True)
 class GivenArguments:
     """All arguments of a call, not typed yet.
 
     Attributes:
-        base: The object from standard input.
+        base: The objects that were given as a whole.
         words: The others, in order.
     """
 
     base: Mapping[str, Any]
     words: tuple[Given, ...]
 
-    @property
-    def needs_schema(self) -> bool:
-        """Whether the schema of the tool makes a difference."""
-        return any(not word.is_json for word in self.words)
-
-    def for_tool(self, client: Any, name: str, **options: Any) -> dict[str, Any]:
+    def for_tool(self, client: Any, name: str, check: bool = True, **options: Any) -> dict[str, Any]:
         """Return the arguments as a tool gets them; asks the server for its schema if that is needed.
 
         Args:
             client: The client.
             name: The tool.
+            check: Whether arguments that do not match the schema are refused.
             options: For ``client.tools``, such as ``timeout``.
 
         Raises:
             UsageError: As `typed`.
             MCPError: The server does not answer as it should.
         """
-        return self.typed(_input_schema(client, name, options) if self.needs_schema else None)
+        needs_types = any(not word.is_json for word in self.words)
+        schema = _input_schema(client, name, needs_types, options) if check or needs_types else None
+        return self.typed(schema, check)
 
-    def typed(self, schema: Optional[Mapping[str, Any]]) -> dict[str, Any]:
+    def typed(self, schema: Optional[Mapping[str, Any]], check: bool = True) -> dict[str, Any]:
         """Return the arguments as the tool gets them.
 
         Args:
             schema: The tool's input schema, ``None`` if it is not known.
+            check: Whether they have to match it. Otherwise a text that has no other type is a string.
 
         Raises:
-            UsageError: A text cannot be what the schema asks for, or a key was given twice.
+            UsageError: They do not match, or a key was given twice.
         """
         root = schema or {}
+        times = Counter(word.key for word in self.words)
         arguments = dict(self.base)
         seen: set[str] = set()
         for word in self.words:
-            value = _json(word) if word.is_json else _typed(word, _property(root, word.key), root)
+            value = _json(word) if word.is_json else _value(word, root, check, times[word.key] > 1)
             if word.key not in seen:
                 arguments[word.key] = value
             elif isinstance(value, list) and isinstance(arguments[word.key], list):
@@ -95,8 +107,9 @@ class GivenArguments:
             else:
                 raise UsageError(f"{word.key} is given twice")
             seen.add(word.key)
-        if schema is not None:
+        if schema is not None and check:
             _check_names(arguments, schema)
+            check_arguments(arguments, schema)
         return arguments
 
 
@@ -109,17 +122,21 @@ def read_arguments(words: Sequence[str]) -> GivenArguments:
     Raises:
         UsageError: A word has none of the forms, or a file or standard input cannot be read.
     """
-    base: Mapping[str, Any] = {}
+    base: dict[str, Any] = {}
     given = []
     for word in words:
         if word == "-":
-            base = _standard_input()
+            base.update(_object("standard input", _standard_input("-")))
+        elif word.lstrip().startswith("{"):
+            base.update(_object("an argument that begins with {", word))
         else:
             given.append(_given(word))
     return GivenArguments(base, tuple(given))
 
 
-def _input_schema(client: Any, name: str, options: Mapping[str, Any]) -> Optional[Mapping[str, Any]]:
+def _input_schema(
+    client: Any, name: str, needs_types: bool, options: Mapping[str, Any]
+) -> Optional[Mapping[str, Any]]:
     try:
         for tool in client.tools(**options):
             if tool.name == name:
@@ -127,6 +144,10 @@ def _input_schema(client: Any, name: str, options: Mapping[str, Any]) -> Optiona
                 return found
     except MethodNotFound:
         pass  # A server may have tools and no list of them.
+    except (ProtocolError, RemoteError):
+        # A broken list is no reason not to call, where nothing but the check depends on it.
+        if needs_types:
+            raise
     return None
 
 
@@ -135,39 +156,59 @@ def _given(word: str) -> Given:
     is_json = key.endswith(":")
     key = key[:-1] if is_json else key
     if not sign or not key:
-        raise UsageError(f"{word!r} is no argument: write key=value, key:=json, key=@file or -")
+        shown = repr(without_credentials(word))
+        raise UsageError(f"{shown} is no argument: write key=value, key:=json, key=@file, {{...}} or -")
     if text.startswith("@"):
         return Given(key, _file(key, text[1:]), is_json)
     return Given(key, text, is_json)
 
 
 def _file(key: str, path: str) -> str:
+    if path == "-":
+        return _standard_input(f"{key}=@-")
     try:
         with open(path, encoding="utf-8") as file:
             return file.read()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
-        raise UsageError(f"{key}: cannot read {path}: {reason}") from error
+        hint = f"; a text that begins with @ is written {key}:='\"@...\"'"
+        raise UsageError(f"{key}: cannot read {path}: {reason}{hint}") from error
 
 
-def _standard_input() -> Mapping[str, Any]:
+def _standard_input(word: str) -> str:
     text = "" if sys.stdin is None else sys.stdin.read()
     if not text.strip():
-        raise UsageError("- reads arguments as JSON from standard input, and there is nothing")
+        raise UsageError(f"{word} reads standard input, and there is nothing")
+    return text
+
+
+def _object(what: str, text: str) -> dict[str, Any]:
     try:
-        value = json.loads(text)
+        value = _loaded(text)
     except ValueError as error:
-        raise UsageError(f"standard input is no JSON: {error}") from error
+        raise UsageError(f"{what} is no JSON: {error}") from error
     if not isinstance(value, dict):
-        raise UsageError("standard input must hold a JSON object, the arguments by their names")
+        raise UsageError(f"{what} must hold a JSON object, the arguments by their names")
     return value
 
 
 def _json(word: Given) -> Any:
     try:
-        return json.loads(word.text, parse_constant=_no_constant)
+        return _loaded(word.text)
     except ValueError as error:
-        raise UsageError(f"{word.key}: {word.text!r} is no JSON: {error}") from error
+        hint = (
+            f"; a text is written {word.key}=..."
+            if isinstance(error, json.JSONDecodeError) and word.is_json
+            else ""
+        )
+        raise UsageError(f"{word.key}: {word.shown} is no JSON: {error}{hint}") from error
+
+
+def _loaded(text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=_no_constant)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def _no_constant(name: str) -> Any:
@@ -177,88 +218,62 @@ def _no_constant(name: str) -> Any:
 # --- by the schema ----------------------------------------------------------------------------------------
 
 
-def _property(root: Mapping[str, Any], key: str) -> Any:
-    properties = root.get("properties")
-    if isinstance(properties, Mapping) and key in properties:
-        return properties[key]
-    return root.get("additionalProperties")
+def _check_names(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
+    """Say what is probably misspelt, where the schema itself admits any name.
+
+    Raises:
+        UsageError: A name with a dot was meant to be a field of another argument.
+    """
+    known = known_names(schema)
+    for name in arguments:
+        if known is None or name in known:
+            continue
+        whole, dot, field = name.partition(".")
+        if dot and whole in known:
+            hint = f"a field of {whole} is written {whole}:='{{\"{field}\": ...}}'"
+            raise UsageError(f"{name}: no such argument; {hint}")
+        logger.warning("%s: the tool declares no such argument%s", name, guessed(name, known))
 
 
-def _typed(word: Given, schema: Any, root: Mapping[str, Any], depth: int = 0) -> Any:
-    """Turn a text into a value that the schema admits; ``depth`` is that of the lists around it."""
-    alternatives = _alternatives(schema, root)
-    enums = [_enum(each) for each in alternatives]
-    for values in filter(None, enums):
-        chosen = _choice(word.text, values)
-        if chosen:
-            return chosen[0]
-    if enums and all(enums):
-        wanted = ", ".join(json.dumps(value, ensure_ascii=False) for values in enums for value in values)
-        raise UsageError(f"{word.key}: {word.text!r} is none of {wanted}")
-    kinds = {kind for each in alternatives for kind in _kinds(each)}
-    if not kinds or "string" in kinds:
+def _value(word: Given, root: Mapping[str, Any], check: bool, is_repeated: bool) -> Any:
+    try:
+        return _typed(word, schema_of(root, word.key), root, is_repeated=is_repeated)
+    except UsageError:
+        if check:
+            raise
         return word.text
-    for kind in filter(kinds.__contains__, _ORDER):
-        items = next((each.get("items") for each in alternatives if "array" in _kinds(each)), None)
+
+
+def _typed(
+    word: Given, schema: Any, root: Mapping[str, Any], depth: int = 0, *, is_repeated: bool = False
+) -> Any:
+    """Turn a text into a value that the schema admits.
+
+    Args:
+        word: The text.
+        schema: What it has to match.
+        root: The schema that this one is a part of.
+        depth: How many lists are around it.
+        is_repeated: Whether it is one of several for one key: an item of a list, if that is admitted.
+    """
+    admitted = alternatives(schema, root)
+    only = [value for each in admitted for value in choices(each)]
+    chosen = _choice(word.text, only)
+    if chosen:
+        return chosen[0]
+    names = {kind for each in admitted if not choices(each) for kind in kinds(each)}
+    if is_repeated and "array" in names:
+        names = {"array"}
+    elif "string" in names or not (names or only):
+        return word.text
+    for kind in filter(names.__contains__, _ORDER):
+        items = next((each.get("items") for each in admitted if "array" in kinds(each)), None)
         value = _parsed(word, kind, items, root, depth)
         if value is not _NO:
             return value
-    raise UsageError(f"{word.key}: {word.text!r} is not of type {' or '.join(sorted(kinds))}")
-
-
-def _alternatives(schema: Any, root: Mapping[str, Any], depth: int = 0) -> list[Mapping[str, Any]]:
-    """Return the schemas of which a value has to match one, with local references followed."""
-    if not isinstance(schema, Mapping) or depth > _MAX_REFS:
-        return []
-    reference = schema.get("$ref")
-    if isinstance(reference, str):
-        return _alternatives(_resolve(reference, root), root, depth + 1)
-    for word in ("anyOf", "oneOf", "allOf"):
-        if isinstance(schema.get(word), list) and "type" not in schema:
-            return [found for each in schema[word] for found in _alternatives(each, root, depth + 1)]
-    return [schema]
-
-
-def _resolve(reference: str, root: Mapping[str, Any]) -> Any:
-    found: Any = root
-    for part in reference.lstrip("#").strip("/").split("/"):
-        part = part.replace("~1", "/").replace("~0", "~")
-        found = found.get(part) if isinstance(found, Mapping) else None
-    return found if reference.startswith("#/") else None
-
-
-def _enum(schema: Mapping[str, Any]) -> list[Any]:
-    """Return the only values that a schema admits, none if it names no values."""
-    if "const" in schema:
-        return [schema["const"]]
-    values = schema.get("enum")
-    return values if isinstance(values, list) else []
-
-
-def _check_names(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
-    """See that nothing is missing, and that nothing is there that the tool does not take.
-
-    Raises:
-        UsageError: It is so.
-    """
-    properties, required = schema.get("properties"), schema.get("required")
-    known = list(properties) if isinstance(properties, Mapping) else []
-    unknown = [name for name in arguments if name not in known]
-    if unknown and schema.get("additionalProperties") is False and not schema.get("patternProperties"):
-        raise UsageError(f"{unknown[0]}: no such argument; there are: {', '.join(known) or 'none'}")
-    needed = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
-    missing = [name for name in needed if name not in arguments]
-    if missing:
-        raise UsageError(f"missing: {', '.join(missing)}")
-
-
-def _kinds(schema: Mapping[str, Any]) -> list[str]:
-    kind = schema.get("type")
-    if isinstance(kind, str):
-        return [kind]
-    if isinstance(kind, list):
-        return [each for each in kind if isinstance(each, str)]
-    return []
+    fault = " and ".join(([none_of(only)] if only else []) + ([no_type(names)] if names else []))
+    hint = f"; a list is written as JSON, or as one {word.key}=... for each item" if depth else ""
+    raise UsageError(f"{word.key}: {word.shown} {fault}{hint}")
 
 
 def _choice(text: str, values: Sequence[Any]) -> list[Any]:
@@ -285,8 +300,10 @@ def _parsed(word: Given, kind: str, items: Any, root: Mapping[str, Any], depth: 
         return _number(text, kind == "integer")
     if text.startswith("{" if kind == "object" else "["):
         return _json(word)
+    if kind == "array" and not text:
+        return []
     # A list may hold lists of its own kind, for ever.
-    is_item = kind == "array" and depth < _MAX_REFS
+    is_item = kind == "array" and depth < MAX_REFS
     return [_typed(word, items, root, depth + 1)] if is_item else _NO
 
 

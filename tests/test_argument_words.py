@@ -38,6 +38,11 @@ COLOURS = {"$defs": {"Colour": {"enum": ["red", "green"]}, "Size": {"type": "int
         ({"type": "array"}, "[1, 2]", [1, 2]),
         ({"type": "array", "items": {"type": "integer"}}, "7", [7]),
         ({"type": "array"}, "a,b", ["a,b"]),
+        ({"type": "array"}, "", []),
+        ({"anyOf": [{"type": "string", "enum": ["red"]}, {"type": "null"}]}, "null", None),
+        ({"anyOf": [{"type": "string", "enum": ["red"]}, {"type": "null"}]}, "red", "red"),
+        ({"type": "wrong"}, "3", "3"),
+        ({"type": ["wrong", "integer"]}, "3", 3),
         ({"type": ["integer", "null"]}, "", None),
         ({"type": ["integer", "string"]}, "5", "5"),
         ({"type": ["array", "null"]}, "null", None),
@@ -115,22 +120,80 @@ def test_an_argument_that_the_tool_does_not_declare_is_typed_by_additional_prope
     assert read_arguments(["other=4"]).typed(schema) == {"other": 4}
 
 
-def test_json_is_taken_as_it_is_whatever_the_schema_says() -> None:
+def test_json_is_taken_as_it_is() -> None:
     given = read_arguments(["a:=1", 'b:="x"', "c:=[true]", "d:=null"])
 
-    assert given.typed({"properties": {"a": {"type": "string"}}}) == {
-        "a": 1,
-        "b": "x",
-        "c": [True],
-        "d": None,
-    }
-    assert not given.needs_schema
+    assert given.typed({}) == {"a": 1, "b": "x", "c": [True], "d": None}
+
+
+def test_without_a_check_everything_is_taken_and_typed_as_far_as_that_goes() -> None:
+    properties = {"a": {"type": "string"}, "b": {"type": "integer"}, "c": {"type": "integer"}}
+    schema = {"properties": properties, "required": ["z"], "additionalProperties": False}
+    given = read_arguments(["a:=1", "b=x", "c=2", "d=3", "a.b=4"])
+
+    assert given.typed(schema, check=False) == {"a": 1, "b": "x", "c": 2, "d": "3", "a.b": "4"}
 
 
 def test_values_repeated_for_a_list_become_its_items() -> None:
     schema = {"properties": {"tag": {"type": "array"}}}
 
     assert read_arguments(["tag=a", "tag=b", 'tag=["c"]']).typed(schema) == {"tag": ["a", "b", "c"]}
+
+
+def test_values_repeated_where_a_list_is_admitted_beside_a_text_become_its_items() -> None:
+    schema = {"properties": {"path": {"anyOf": [{"type": "string"}, {"type": "array"}]}}}
+
+    assert read_arguments(["path=a"]).typed(schema) == {"path": "a"}
+    assert read_arguments(["path=a", "path=b"]).typed(schema) == {"path": ["a", "b"]}
+
+
+def test_an_item_that_cannot_be_typed_is_told_how_a_list_is_written() -> None:
+    schema = {"properties": {"n": {"type": "array", "items": {"type": "integer"}}}}
+
+    with pytest.raises(
+        UsageError, match="n: '1,2' is not of type integer; a list is written as JSON, or as one n="
+    ):
+        read_arguments(["n=1,2"]).typed(schema)
+
+
+def test_an_object_can_be_given_as_it_is_and_other_words_win_over_it() -> None:
+    assert read_arguments(['{"a": 1, "b": "x=y"}', "a:=2", '{"c": 3}']).typed(None) == {
+        "a": 2,
+        "b": "x=y",
+        "c": 3,
+    }
+    with pytest.raises(UsageError, match=r"begins with \{ is no JSON"):
+        read_arguments(["{a: 1}"])
+
+
+def test_a_field_of_another_argument_is_told_how_to_write_it() -> None:
+    schema = {"properties": {"address": {"type": "object"}}}
+
+    with pytest.raises(UsageError, match=r"address\.city: .*written address:='\{\"city\": \.\.\.\}'"):
+        read_arguments(["address.city=Oslo"]).typed(schema)
+
+
+def test_what_may_be_misspelt_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    schema: dict[str, Any] = {"properties": {"city": {}, "units": {}}}
+    given = read_arguments(["City=a", "other=b", "units=c"])
+
+    given.typed(schema)
+    assert caplog.messages == [
+        "City: the tool declares no such argument; did you mean city?",
+        "other: the tool declares no such argument",
+    ]
+    caplog.clear()
+    for more in ({"additionalProperties": True}, {"patternProperties": {"x": {}}}):
+        given.typed({**schema, **more})
+    given.typed(schema, check=False)
+    given.typed({})
+    assert caplog.messages == []
+
+
+def test_arguments_may_be_declared_behind_a_reference_or_in_parts() -> None:
+    schema = {"allOf": [{"$ref": "#/$defs/A"}], "$defs": {"A": {"properties": {"a": {"type": "integer"}}}}}
+
+    assert read_arguments(["a=1"]).typed({"type": "object", **schema}) == {"a": 1}
 
 
 def test_other_values_cannot_be_given_twice() -> None:
@@ -157,13 +220,28 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         read_arguments([f"a=@{tmp_path}/binary"])
 
 
+def test_a_text_that_begins_with_an_at_sign_is_told_how_to_write_it() -> None:
+    with pytest.raises(
+        UsageError, match=r"""user: cannot read ada: .*; a text that begins with @ is written user:='"@"""
+    ):
+        read_arguments(["user=@ada"])
+
+
+def test_the_text_of_an_argument_can_come_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("a text\n"))
+
+    assert read_arguments(["a=@-"]).typed(None) == {"a": "a text\n"}
+    with pytest.raises(UsageError, match="b=@- reads standard input, and there is nothing"):
+        read_arguments(["b=@-"])
+
+
 def test_a_dash_reads_an_object_and_other_words_win_over_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO('{"a": 1, "b": [2]}'))
 
     assert read_arguments(["a:=3", "-"]).typed(None) == {"a": 3, "b": [2]}
 
 
-@pytest.mark.parametrize("text", ["", "{", "[1]", '"text"'])
+@pytest.mark.parametrize("text", ["", "{", "[1]", '"text"', '{"a": NaN}', "[" * 100_000])
 def test_standard_input_that_is_no_object_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(text))
 
@@ -177,7 +255,7 @@ def test_a_word_of_another_form_is_refused(word: str) -> None:
         read_arguments([word])
 
 
-@pytest.mark.parametrize("word", ["a:=", "a:={", "a:=NaN", "a:=x"])
+@pytest.mark.parametrize("word", ["a:=", "a:={", "a:=NaN", "a:=x", "a:=" + "[" * 100_000])
 def test_json_that_is_none_is_refused(word: str) -> None:
     with pytest.raises(UsageError, match=r"a: .* is no JSON"):
         read_arguments([word]).typed(None)
@@ -196,6 +274,8 @@ def test_what_is_missing_or_unknown_is_named() -> None:
 
     with pytest.raises(UsageError, match="missing: b"):
         read_arguments(["a=1"]).typed(schema)
+    with pytest.raises(UsageError, match="tagz: no such argument; did you mean tags"):
+        read_arguments(["tagz=1"]).typed({"properties": {"tags": {}}, "additionalProperties": False})
     with pytest.raises(UsageError, match="c: no such argument; there are: a, b"):
         read_arguments(["a=1", "b=1", "c=1"]).typed(schema)
     assert read_arguments(["a=1", "b=1", "c=1"]).typed({"properties": {"a": {}}}) == dict.fromkeys("abc", "1")

@@ -55,6 +55,8 @@ LAYERS = {
     "_resuming": 5,
     "elicitation": 5,
     "_terminal": 5,
+    "_argument_check": 5,
+    "_argument_schemas": 5,
     "_argument_words": 5,
     "subscriptions": 5,
     "tasks": 5,

@@ -1,7 +1,7 @@
-"""Checks structured output against the output schema of a tool.
+"""Checks structured output against the output schema of a tool, and arguments against its input schema.
 
-Schema and value both come from the server. So a check never opens a network connection, never raises
-and never runs without end, whatever they hold.
+The schema comes from the server, and so does what it is to match. So a check never opens a network
+connection, never raises and never runs without end, whatever they hold.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class OutputSchema:
                 up with a reason.
         """
         try:
-            return self._verdict(value, expired)
+            return _told(self._first_error(value, expired))
         except _NoVerdict as stop:
             return str(stop)
         except RecursionError:
@@ -74,12 +74,19 @@ class OutputSchema:
 
     def certain_fault(self, value: Any) -> Optional[str]:
         """Say why a value does not match, ``None`` if it does or if that cannot be told."""
+        return _told(self.certain_error(value))
+
+    def certain_error(self, value: Any) -> Any:
+        """Return what is wrong with a value, ``None`` if nothing is or if that cannot be told.
+
+        It is a ``ValidationError`` of jsonschema, whose message may hold much of the value.
+        """
         try:
-            return self._verdict(value, None)
+            return self._first_error(value, None)
         except (_NoVerdict, RecursionError):
             return None
 
-    def _verdict(self, value: Any, expired: Optional[Expired]) -> Optional[str]:
+    def _first_error(self, value: Any, expired: Optional[Expired]) -> Any:
         budget = _Budget(expired)
         # Two threads may both prepare at first. That costs a little time and changes nothing.
         if self._validator is None and self._unusable is None:
@@ -87,7 +94,7 @@ class OutputSchema:
         if self._unusable is not None:
             raise _NoVerdict(self._unusable)
         budget.simple_names = self._simple_names
-        return _first_fault(self._validator.evolve(format_checker=budget), value)
+        return _best_error(self._validator.evolve(format_checker=budget), value)
 
     def _prepare(self, budget: _Budget) -> None:
         try:
@@ -160,7 +167,9 @@ def _prepared(build: Any, schema: dict[str, Any], budget: _Budget) -> Any:
 
     # A registry of our own knows the meta-schemas and retrieves nothing; jsonschema's default opens URLs.
     try:
-        fault = _first_fault(build(build.META_SCHEMA, registry=Registry(), format_checker=budget), schema)
+        fault = _told(
+            _best_error(build(build.META_SCHEMA, registry=Registry(), format_checker=budget), schema)
+        )
     except RecursionError:
         # Meta-schemas take more frames a level than the schema itself will.
         fault = None
@@ -207,13 +216,13 @@ def _validator_class(name: str) -> Any:
     return counting
 
 
-def _first_fault(validator: Any, value: Any) -> Optional[str]:
+def _best_error(validator: Any, value: Any) -> Any:
     from jsonschema.exceptions import best_match
     from referencing.exceptions import Unresolvable
 
     try:
         value = brief(value, validator.format_checker.spend)
-        error = best_match(islice(validator.iter_errors(value), _ERRORS_COMPARED))
+        return best_match(islice(validator.iter_errors(value), _ERRORS_COMPARED))
     except (_NoVerdict, RecursionError):
         raise
     except Unresolvable as unresolvable:
@@ -227,6 +236,9 @@ def _first_fault(validator: Any, value: Any) -> Optional[str]:
         if type(panic).__name__ != "PanicException":
             raise
         raise RecursionError from None
+
+
+def _told(error: Any) -> Optional[str]:
     return None if error is None else f"{_pointer(error.absolute_path)}: {excerpt(error.message)}"
 
 

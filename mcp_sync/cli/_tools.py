@@ -36,14 +36,37 @@ def tools(options: CommonOptions, words: tuple[str, ...]) -> None:
     show_list(options, "tools", found, _show.tool_text)
 
 
-@click.command()
+class _Call(click.Command):
+    """Knows that arguments of a tool are no options, as they are for other programs."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """See `click.Command.parse_args`.
+
+        Raises:
+            click.UsageError: There is no such option; it says how an argument is written.
+        """
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if not error.option_name.startswith("--"):
+                raise
+            written = f"an argument of a tool is written {error.option_name[2:]}=VALUE"
+            raise click.UsageError(f"{error.format_message().rstrip('.')}; {written}", ctx) from error
+
+
+@click.command(cls=_Call)
 @click.argument(
     "words", nargs=-1, metavar="[TARGET] TOOL [ARGUMENT]... [-- COMMAND...]", shell_complete=tool_words
 )
 @click.option("--detach", is_flag=True, help="Do not wait: print the task that the call becomes (see tasks).")
+@click.option(
+    "--no-check", "unchecked", is_flag=True, help="Send arguments that do not match the tool's schema, too."
+)
 @save_option
 @common_options
-def call(options: CommonOptions, words: tuple[str, ...], detach: bool, folder: Optional[str]) -> int:
+def call(
+    options: CommonOptions, words: tuple[str, ...], detach: bool, unchecked: bool, folder: Optional[str]
+) -> int:
     """Call a tool and print its result.
 
     \b
@@ -52,7 +75,10 @@ def call(options: CommonOptions, words: tuple[str, ...], detach: bool, folder: O
       key:=json    any JSON value
       key=@file    the text of a file, read as key=value is
       key:=@file   the JSON value in a file
-      -            a JSON object of arguments from standard input
+      {...}        a JSON object of arguments
+      -            the same from standard input
+
+    They are checked by the tool's schema before anything is sent.
 
     Questions of the server are asked in the terminal, if there is one; otherwise they are declined.
     """
@@ -62,7 +88,7 @@ def call(options: CommonOptions, words: tuple[str, ...], detach: bool, folder: O
     name, given = rest[0], read_arguments(rest[1:])
     try:
         with opened(options, server, name) as each:
-            arguments = given.for_tool(each.client, name, **each.budget.left())
+            arguments = given.for_tool(each.client, name, not unchecked, **each.budget.left())
             if detach:
                 return _show_task(each.client.start_task(name, arguments, **each.budget.left()), options)
             result = _call(each, name, arguments)

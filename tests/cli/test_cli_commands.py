@@ -11,7 +11,7 @@ from command_line import invoke
 
 from mcp_sync import __version__
 from mcp_sync.cli.demo_server import build
-from mcp_sync.testing import FakeServer, RpcError
+from mcp_sync.testing import FakeServer, FakeTool, RpcError
 from mcp_sync.testing._http import HTTPEndpoint, HTTPReply
 
 
@@ -100,12 +100,70 @@ def test_arguments_can_come_from_standard_input(url: str) -> None:
     assert invoke("call", url, "add", "-", "b=5", stdin='{"a": 1, "b": 2}').out == '{"sum": 6}\n'
 
 
-def test_the_tools_are_only_listed_where_a_type_depends_on_it(server: FakeServer, url: str) -> None:
-    invoke("call", url, "add", "a:=1", "b:=2")
+def test_without_a_check_the_tools_are_only_listed_where_a_type_depends_on_it(
+    server: FakeServer, url: str
+) -> None:
+    invoke("call", url, "add", "a:=1", "b:=2", "--no-check")
     assert server.received("tools/list") == []
 
-    invoke("call", url, "add", "a=1", "b:=2")
-    assert len(server.received("tools/list")) == 1
+    for number, words in enumerate((["a=1", "b:=2", "--no-check"], ["a:=1", "b:=2"]), 1):
+        invoke("call", url, "add", *words)
+        assert len(server.received("tools/list")) == number
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin", "told"),
+    [
+        (["a=two", "b=2"], None, "a: 'two' is not of type number"),
+        (["a:=true", "b=2"], None, "a: true is not of type number"),
+        (["-"], '{"a": "2", "b": 2}', 'a: "2" is not of type number'),
+        (['{"a": 1, "b": null}'], None, "b: null is not of type number"),
+        (["a=1"], None, "missing: b"),
+        ([], None, "missing: a, b"),
+    ],
+)
+def test_arguments_that_do_not_match_are_refused_before_anything_is_sent(
+    server: FakeServer, url: str, words: list[str], stdin: Any, told: str
+) -> None:
+    ran = invoke("call", url, "add", *words, stdin=stdin)
+
+    assert (ran.code, ran.out, ran.err) == (2, "", f"mcp-sync: {told}\n")
+    assert server.received("tools/call") == []
+
+    error = invoke("call", "--json", url, "add", *words, stdin=stdin).error
+    assert (error["kind"], error["exit_code"], error["message"]) == ("usage", 2, told)
+
+
+def test_arguments_that_do_not_match_are_sent_without_a_check(server: FakeServer, url: str) -> None:
+    invoke("call", url, "add", "a=two", "c:=[]", "--no-check")
+
+    (message,) = server.received("tools/call")
+    assert message["params"]["arguments"] == {"a": "two", "c": []}
+
+
+def test_a_list_of_tools_that_is_broken_keeps_nobody_from_calling(server: FakeServer, url: str) -> None:
+    server.on("tools/list", lambda message: {"tools": "many"})
+
+    assert invoke("call", url, "add", "a:=1", "b:=2").out == '{"sum": 3}\n'
+    assert invoke("call", url, "add", "a=1", "b:=2").code == 5
+
+
+def test_an_argument_that_the_tool_does_not_declare_is_sent_with_a_warning() -> None:
+    tool = FakeTool(lambda **given: str(given), "show", input_schema={"properties": {"delay": {}}})
+    with FakeServer(tools=[tool]).serve_http() as endpoint:
+        ran = invoke("call", endpoint.url, "show", "Delay=3")
+        assert (ran.code, ran.out) == (0, "{'Delay': '3'}\n")
+        assert ran.err == "mcp-sync: Delay: the tool declares no such argument; did you mean delay?\n"
+
+        assert invoke("call", "--json", endpoint.url, "show", "Delay=3").err == ""
+
+
+def test_an_argument_that_is_written_as_an_option_is_told_how_to_write_it(url: str) -> None:
+    ran = invoke("call", url, "add", "--a", "1")
+
+    assert ran.code == 2
+    assert ran.err.endswith("; an argument of a tool is written a=VALUE\n")
+    assert "=VALUE" not in invoke("call", url, "add", "-a").err
 
 
 def test_options_stand_anywhere_before_the_double_dash(url: str) -> None:
@@ -232,7 +290,7 @@ def test_an_error_of_the_server_in_json_has_its_code_and_data(server: FakeServer
         raise RpcError(-32050, "not today", {"try": "tomorrow"})
 
     server.on("tools/call", refuse)
-    ran = invoke("call", "--json", url, "add")
+    ran = invoke("call", "--json", url, "add", "a=1", "b=2")
 
     assert (ran.code, ran.out) == (5, "")
     expected = {"kind": "protocol", "type": "RemoteError", "message": "not today", "code": -32050}
@@ -321,10 +379,10 @@ def test_a_server_that_cannot_ask_is_hinted_at(server: FakeServer, url: str) -> 
         raise RpcError(-32600, "Roots are unavailable on 2026-07-28 connections")
 
     server.on("tools/call", refuse)
-    ran = invoke("call", url, "add", "a:=1")
+    ran = invoke("call", url, "add", "a:=1", "b:=2")
     assert ran.code == 5
     assert ran.err.endswith(HINT)
-    assert "unavailable" in invoke("call", "--json", url, "add", "a:=1").error["message"]
+    assert "unavailable" in invoke("call", "--json", url, "add", "a:=1", "b:=2").error["message"]
 
 
 def test_pages_to_visit_first_are_shown_and_bad_ones_warned_of(server: FakeServer, url: str) -> None:
@@ -337,9 +395,12 @@ def test_pages_to_visit_first_are_shown_and_bad_ones_warned_of(server: FakeServe
         raise RpcError(-32042, "visit first", {"elicitations": pages})
 
     server.on("tools/call", refuse)
-    ran = invoke("call", url, "add", "a:=1", "--mode", "2025-11-25")
+    ran = invoke("call", url, "add", "a:=1", "b:=2", "--mode", "2025-11-25")
 
     assert ran.code == 5
     assert "Sign in\n  https://example.com/login\n  It belongs to example.com." in ran.err
     assert "do not visit https://example.com/\\x1b[31m: " in ran.err
-    assert "visit first" in invoke("call", "--json", url, "add", "a:=1", "--mode", "legacy").error["message"]
+    assert (
+        "visit first"
+        in invoke("call", "--json", url, "add", "a:=1", "b:=2", "--mode", "legacy").error["message"]
+    )
