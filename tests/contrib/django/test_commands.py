@@ -12,7 +12,7 @@ from django.test import override_settings
 from django.utils import timezone
 
 from mcp_sync.contrib.django import mcp, signals
-from mcp_sync.contrib.django.models import Grant, PendingFlow, PendingInput
+from mcp_sync.contrib.django.models import Grant, PendingFlow, PendingInput, TaskRecord
 from mcp_sync.contrib.django.stores import ModelTokenStore
 from mcp_sync.contrib.django.test import fake_server
 from mcp_sync.errors import MCPError
@@ -122,6 +122,25 @@ def test_what_is_over_is_deleted(guarded, ada):
     PendingInput.objects.update(expires=timezone.now() - timedelta(hours=3))
     assert "1 questions" in run("mcp_prune")
     assert not PendingFlow.objects.exists()
+
+
+def test_tasks_that_have_no_end_of_their_own_are_deleted_when_nobody_looks_at_them():
+    now = timezone.now()
+    for id, days, expires in (("old", 31, None), ("new", 29, None), ("its own", 31, now + timedelta(days=1))):
+        TaskRecord.objects.create(
+            alias="a",
+            task_id=id,
+            handle="x",
+            status="working",
+            updated=now - timedelta(days=days),
+            expires=expires,
+        )
+    assert run("mcp_prune") == "deleted: 0 logins, 0 questions, 1 tasks\n"
+    assert {each.task_id for each in TaskRecord.objects.all()} == {"new", "its own"}
+    run("mcp_prune", task_days=28)
+    assert [each.task_id for each in TaskRecord.objects.all()] == ["its own"]
+    with pytest.raises(CommandError, match="--task-days"):
+        run("mcp_prune", task_days=-1)
 
 
 def test_everything_is_encrypted_with_the_first_key():

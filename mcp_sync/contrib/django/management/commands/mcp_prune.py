@@ -12,7 +12,6 @@ from django.utils import timezone
 from mcp_sync.auth._vault import PENDING_LIFE
 from mcp_sync.contrib.django.models import PendingFlow, PendingInput, TaskRecord
 from mcp_sync.contrib.django.stores import prune_unwritten
-from mcp_sync.contrib.django.tasks import FINAL
 
 
 class Command(BaseCommand):
@@ -26,7 +25,8 @@ class Command(BaseCommand):
             "--task-days",
             type=float,
             default=30.0,
-            help="how long a task is kept after it has ended, where the server does not say; default: 30",
+            help="how long a task is kept after it was last looked at, where its server sets no time; "
+            "default: 30",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -37,7 +37,7 @@ class Command(BaseCommand):
         now = timezone.now()
         flows = PendingFlow.objects.filter(updated__lt=now - 2 * timedelta(seconds=PENDING_LIFE)).delete()[0]
         inputs = PendingInput.objects.filter(expires__lt=now).delete()[0]
-        ended = Q(expires=None, status__in=FINAL, updated__lt=now - timedelta(days=days))
-        tasks = TaskRecord.objects.filter(Q(expires__lt=now) | ended).delete()[0]
+        old = Q(expires=None, updated__lt=now - timedelta(days=days))
+        tasks = TaskRecord.objects.filter(Q(expires__lt=now) | old).delete()[0]
         prune_unwritten()
         self.stdout.write(f"deleted: {flows} logins, {inputs} questions, {tasks} tasks")
