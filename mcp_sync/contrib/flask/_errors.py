@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Optional
 from urllib.parse import parse_qs, urlsplit
 
@@ -20,18 +21,19 @@ from ...errors import (
     InsufficientScope,
     ProtocolError,
     RemoteError,
-    TokenRequestFailed,
     TransportError,
     UnsafeURL,
     UrlElicitationRequired,
 )
 from . import signals
-from ._pages import here, http_error, page, remember_next, wants_json
+from ._pages import Link, back_to, here, http_error, page, remember_next, wants_json
 from ._pending import keep
 from ._state import LoginRequired, logger, state_of
 
 _BUSY = (429, 503)
-_AGAIN = "Try again in a moment."
+NO_CONNECTION = "The connection did not come about."
+NO_STORE = "The database cannot be reached just now."
+_LATER = "Please try again later."
 
 
 def log(error: Exception) -> None:
@@ -65,13 +67,15 @@ def log_in(error: AuthError) -> Any:
         status = 403 if isinstance(error, InsufficientScope) else 401
         link = _connect_link(alias) if status == 401 else ""
         text = f"{alias or 'The server'} needs your permission first."
-        what = "authorization_required"
-        return page(status, "Permission is needed", text, error=what, url=link, alias=alias)
+        links = [Link(f"Connect to {alias}", link)] if link else []
+        told = {"url": link} if link else {}
+        title = "Permission is needed"
+        return page(status, text, error="authorization_required", title=title, links=links, told=told)
     remember_next(parse_qs(urlsplit(error.url).query).get("state", [""])[0], here())
     if request.headers.get("HX-Request"):
         return "", 401, {"HX-Redirect": error.url}
     if wants_json():
-        return page(401, "", str(error), error="authorization_required", url=error.url)
+        return page(401, str(error), error="authorization_required", told={"url": error.url})
     return redirect(error.url, 303)
 
 
@@ -87,21 +91,21 @@ def ask(waiting: InputRequired) -> Any:
     state, alias = state_of(), getattr(waiting, "_mcp_server", "")
     if not alias:
         raise waiting
-    back = here() if request.method == "GET" else ""
     try:
         owner = state.principal()
-        pending = keep(state, waiting, alias, owner, back)
+        pending = keep(state, waiting, alias, owner, here(), request.method == "GET")
     except LoginRequired as error:
         return http_error(error)
     except AuthError as error:
         log(error)
-        return busy("The question cannot be kept at present", 5.0)
+        return busy(NO_STORE, 5.0, _once_more())
     signals.send(signals.input_required, server=alias, principal=owner, id=pending.id)
     url = url_for("mcp_sync.answer", id=pending.id)
     if request.headers.get("HX-Request"):
         return "", 409, {"HX-Redirect": url}
     if wants_json():
-        return page(409, "", f"{alias} asks something first", error="input_required", url=url, id=pending.id)
+        told = {"url": url, "id": pending.id}
+        return page(409, f"{alias} has a question", error="input_required", told=told)
     return redirect(url, 303)
 
 
@@ -113,15 +117,16 @@ def visit(error: UrlElicitationRequired) -> Any:
             pages.append(check_url(each))
         except UnsafeURL:
             return no_answer(error)
+    told = {"url": pages[0].url} if pages else {}
     title, text = "Something to do first", "Visit the page below first. Then come back, and try again."
-    url = pages[0].url if pages else ""
-    return page(409, title, text, error="visit_required", url=url, pages=pages, back=here())
+    links = [Link("Try again", here())]
+    return page(409, text, error="visit_required", title=title, links=links, told=told, pages=pages)
 
 
 def too_slow(error: CallTimeout) -> Any:
     """The server has not answered within the time of the request."""
     log(error)
-    return page(504, "The server is too slow", f"There was no answer in time. {_AGAIN}", error="timeout")
+    return page(504, f"The server did not answer in time. {_LATER}", error="timeout", links=_once_more())
 
 
 def http_status(error: HTTPStatusError) -> Any:
@@ -129,30 +134,38 @@ def http_status(error: HTTPStatusError) -> Any:
     if error.status not in _BUSY:
         return no_answer(error)
     log(error)
-    return busy("The server is busy", error.retry_after)
+    return busy("The server is busy just now.", error.retry_after, _once_more())
 
 
-def busy(title: str, retry_after: Optional[float]) -> Any:
+def busy(text: str, retry_after: Optional[float], links: Sequence[Link]) -> Any:
     """Say that it is worth another try, and when."""
     headers = {} if retry_after is None else {"Retry-After": str(max(1, math.ceil(retry_after)))}
-    return page(503, title, _AGAIN, error="busy", headers=headers)
+    return page(503, f"{text} {_LATER}", error="busy", headers=headers, links=links)
+
+
+def _once_more() -> list[Link]:
+    place = here()
+    if request.method == "GET":
+        return [Link("Try again", place), back_to("/")]
+    return [back_to(place)]
 
 
 def no_answer(error: Exception) -> Any:
     """The server cannot be reached, or does not do what it should."""
     log(error)
     text = "The server behind this page did not answer as it should."
-    return page(502, "The server does not work", text, error="bad_gateway")
+    return page(502, text, error="bad_gateway", links=_once_more())
 
 
-def no_authorization(error: AuthError) -> Any:
+def no_authorization(error: AuthError, links: Optional[Sequence[Link]] = None) -> Any:
     """There is no grant, and why."""
+    links = _once_more() if links is None else links
     if isinstance(error, AccessDenied):
-        return page(403, "Access was denied", "You, or the other side, said no.", error="access_denied")
+        text = "Access was not granted, so nothing has changed."
+        return page(403, text, error="access_denied", links=links)
     log(error)
-    if isinstance(error, TokenRequestFailed) and not error.transient:
-        return page(502, "The login failed", "The other side gave no permission.", error="login_failed")
-    if error.transient or (type(error) is AuthError and error.__cause__ is not None):
-        # The store cannot be used, or the authorization server is out of order.
-        return busy("The login does not work at present", 5.0)
-    return page(502, "The login failed", "The other side could not be understood.", error="login_failed")
+    if type(error) is AuthError and error.__cause__ is not None:
+        return busy(NO_STORE, 5.0, links)
+    if error.transient:
+        return busy(NO_CONNECTION, 5.0, links)
+    return page(502, NO_CONNECTION, error="login_failed", links=links)

@@ -103,7 +103,7 @@ def _posted(posted: Any, prefix: str) -> MultiDict[str, str]:
 def _requests(waiting: InputRequired) -> dict[str, types.ElicitRequest]:
     for each in waiting.requests.values():
         if not isinstance(each, types.ElicitRequest):
-            raise NotImplementedHere("The server asks something that no person can answer here.")
+            raise NotImplementedHere("The server asks for what no person can answer.")
     return dict(waiting.requests)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Optional
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Optional
 from urllib.parse import quote, urlsplit
 
 from flask import jsonify, make_response, render_template, request, session
@@ -14,6 +14,18 @@ _MOST_LOGINS = 5
 _LONGEST = 1500  # characters of all places together
 _IN_PATHS = "/:@!$&'()*+,;=~"
 _IN_QUERIES = f"{_IN_PATHS}?%"
+
+
+class Link(NamedTuple):
+    """A link of a page.
+
+    Attributes:
+        text: What it says.
+        url: Where it leads to.
+    """
+
+    text: str
+    url: str
 
 
 def wants_json() -> bool:
@@ -58,31 +70,53 @@ def _short(path: str) -> str:
     return next((each for each in (path, path.partition("?")[0]) if len(each) <= _LONGEST), "/")
 
 
-def take_next(state: str) -> str:
+def next_of(state: str) -> str:
     """Return where the user of a login wants to go."""
-    kept = dict(session.get(_NEXT, []))
-    path = kept.pop(state, "/")
-    session[_NEXT] = [list(each) for each in kept.items()]
+    path = dict(session.get(_NEXT, [])).get(state, "/")
     return str(path) if is_local(path) else "/"
+
+
+def take_next(state: str) -> str:
+    """Return the same, and forget it."""
+    path = next_of(state)
+    session[_NEXT] = [each for each in session.get(_NEXT, []) if each[0] != state]
+    return path
+
+
+def back_to(place: str) -> Link:
+    """Return the link to where a user was."""
+    return Link("Back to the start" if place == "/" else "Back to where you were", place)
 
 
 def page(
     status: int,
-    title: str,
     text: str,
     *,
-    error: str = "",
+    error: str,
+    title: str = "It did not work",
+    links: Sequence[Link] = (),
+    told: Optional[Mapping[str, str]] = None,
     headers: Optional[Mapping[str, str]] = None,
     **values: Any,
 ) -> Any:
-    """Answer with a page, or with JSON to a program: ``error`` says there what kind of an error it is."""
+    """Answer with a page, or with JSON to a program.
+
+    Args:
+        status: The HTTP status.
+        text: What has happened.
+        error: What kind of an error it is, for programs.
+        title: The same for people.
+        links: Where people may go on.
+        told: What else programs are told.
+        headers: Those of the answer.
+        values: What else the template has.
+    """
     if wants_json():
-        links = {name: values[name] for name in ("url", "id") if values.get(name)}
-        answer = jsonify(error=error, message=text, **links)
+        answer = jsonify(error=error, message=text, **(told or {}))
     else:
-        answer = make_response(
-            render_template("mcp_sync/message.html", title=title, text=text, **{"back": "/", **values})
-        )
+        links = links or [back_to("/")]
+        values = {"title": title, "text": text, "links": links, **values}
+        answer = make_response(render_template("mcp_sync/message.html", **values))
     answer.status_code = status
     answer.headers.update({"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", **(headers or {})})
     return answer
@@ -91,4 +125,4 @@ def page(
 def http_error(error: HTTPException) -> Any:
     """Show an error of the views."""
     name = (error.name or "error").lower().replace(" ", "_")
-    return page(error.code or 500, error.name, error.description or "", error=name)
+    return page(error.code or 500, error.description or "", error=name)

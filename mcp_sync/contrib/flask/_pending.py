@@ -62,6 +62,12 @@ class Pending:
         """Return what the server asks."""
         return InputRequired.from_json(self.value["envelope"], key=self._state.sealer.envelope_key)
 
+    @property
+    def subject(self) -> str:
+        """What was called: the name of a tool, say."""
+        params = self.value["params"]
+        return str(params.get("name") or params.get("uri") or self.value["method"])
+
     def result(self) -> Any:
         """Return what came of the call, ``None`` if nothing has yet."""
         raw = self.value.get("result")
@@ -98,7 +104,9 @@ class Pending:
         return result
 
 
-def keep(state: AppState, waiting: InputRequired, alias: str, principal: str, back: str) -> Pending:
+def keep(
+    state: AppState, waiting: InputRequired, alias: str, principal: str, place: str, is_shown_again: bool
+) -> Pending:
     """Keep a call that waits.
 
     Args:
@@ -106,7 +114,8 @@ def keep(state: AppState, waiting: InputRequired, alias: str, principal: str, ba
         waiting: The call.
         alias: The server.
         principal: Who has to answer.
-        back: The page that is shown with the result, empty for one of ours.
+        place: The page that the user is at.
+        is_shown_again: Whether that page shows the result, and not one of ours.
 
     Raises:
         AuthError: The store cannot be written.
@@ -119,7 +128,8 @@ def keep(state: AppState, waiting: InputRequired, alias: str, principal: str, ba
         "params": waiting.params,
         "for_principal": waiting.principal,
         "envelope": waiting.to_json(key=state.sealer.envelope_key),
-        "back": back,
+        "place": place,
+        "is_shown_again": is_shown_again,
         "created_at": _now(),
         "changed_at": _now(),
     }

@@ -146,6 +146,15 @@ def test_a_configuration_that_cannot_be_is_500_and_the_log_and_the_command_say_w
         assert (check.exit_code, says in check.output, SECRET in check.output) == (1, True, False)
 
 
+def test_a_page_of_a_server_that_cannot_be_used_tells_only_the_log(example: Any, caplog: Any) -> None:
+    servers = {"kitchen": {"url": "${MISSING_ONE}", "auth": "oauth"}}
+    app = example.create_app("x", {"SECRET_KEY": SECRET, "MCP_SERVERS": servers})
+    answer = app.test_client().get("/mcp/connect/kitchen")
+    assert (answer.status_code, "not set up for that: see its log" in answer.text) == (500, True)
+    assert ("MISSING_ONE" in caplog.text, "MISSING_ONE" in answer.text) == (True, False)
+    example.mcp.registry(app).close()
+
+
 def test_a_server_that_is_down_is_502_and_wrong_paths_are_404_or_400(example: Any) -> None:
     servers = {"kitchen": {"url": "http://127.0.0.1:9/mcp", "auth": "oauth"}}
     app = example.create_app("x", {"SECRET_KEY": "secret", "MCP_SERVERS": servers})

@@ -46,7 +46,9 @@ def test_a_user_without_a_grant_is_sent_away_comes_back_and_sees_the_page(site: 
 
 def test_connect_asks_first_and_only_a_form_of_the_site_begins_a_login(site: World, app: Any) -> None:
     browser = logged_in(app)
-    assert "Connect safe" in browser.get("/mcp/connect/safe?next=/there").text
+    asked = browser.get("/mcp/connect/safe?next=/there").text
+    assert "<h1>Connect to safe</h1>" in asked
+    assert f"{site.url}</strong> on your behalf." in asked
     assert browser.post("/mcp/connect/safe").status_code == 400
     assert browser.post("/mcp/connect/safe", data={"mcp_csrf": "wrong"}).status_code == 400
     told = []
@@ -72,10 +74,11 @@ def test_the_callback_counts_once_and_for_the_user_who_began(site: World, app: A
     assert bob.get(answer).status_code == 403
     forged = ada.get(answer.replace(parse_qs(back.query)["state"][0], "forged"))
     assert forged.status_code == 400
-    assert "Connect safe again" in forged.text
+    assert "Connect to safe again" in forged.text
     assert ada.get("/mcp/callback/safe").status_code == 400
     assert ada.get(answer).status_code == 303
-    assert ada.get(answer).status_code == 400
+    again = ada.get(answer)
+    assert (again.status_code, "This answer was used already." in again.text) == (409, True)
     assert ada.get("/use/safe/add").status_code == 200
     assert bob.get("/use/safe/add").status_code == 303
 
@@ -112,7 +115,13 @@ def test_a_user_who_refuses_sees_a_page_and_may_try_again(site: World, app: Any)
     site.auth.denies = True
     refused = site.come_back(browser, browser.get("/use/safe/add").location)
     assert refused.status_code == 403
-    assert "Access was denied" in refused.text
+    assert "Access was not granted, so nothing has changed." in refused.text
+    assert '<a href="/mcp/connect/safe?next=/use/safe/add">Connect to safe again</a>' in refused.text
+    assert '<a href="/use/safe/add">Back to where you were</a>' in refused.text
+    away = browser.post("/mcp/connect/safe", data={"mcp_csrf": csrf_of(browser), "next": "//evil.example"})
+    refused = site.come_back(browser, away.location)
+    assert "evil" not in refused.text
+    assert '<a href="/">Back to the start</a>' in refused.text
 
 
 def test_programs_get_json_and_htmx_a_header(site: World, app: Any) -> None:
@@ -129,7 +138,7 @@ def test_nobody_logged_in_is_401_and_an_unknown_server_404(app: Any) -> None:
     browser = logged_in(app)
     unknown = browser.get("/mcp/connect/nowhere")
     assert unknown.status_code == 404
-    assert "There is no server named" in unknown.text
+    assert "There is no such server." in unknown.text
     assert app.test_client().get("/mcp/callback/safe").status_code == 401
 
 
@@ -261,7 +270,7 @@ def test_a_login_that_took_too_long_or_is_for_another_server_counts_for_nothing(
     with monkeypatch.context() as later:
         later.setattr("mcp_sync.auth._vault.PENDING_LIFE", -1.0)
         over = browser.get(answer)
-        assert (over.status_code, "has taken too long" in over.text) == (400, True)
+        assert (over.status_code, "belongs to no login" in over.text) == (400, True)
     assert browser.get("/use/safe/add").status_code == 303
     assert browser.get(answer.replace("/callback/safe", "/callback/other")).status_code == 404
     assert browser.get(answer).status_code == 303

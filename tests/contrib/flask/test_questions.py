@@ -53,15 +53,15 @@ def test_a_question_becomes_a_form_and_the_page_goes_on_with_the_answer(apps: An
     assert form.status_code == 303
     shown = elsewhere.get(form.location)
     assert "What is your name?" in shown.text
-    assert '<label for="q0-name">Your name (needed)</label>' in shown.text
+    assert '<label for="q0-name">Your name (required)</label>' in shown.text
     assert 'type="number"' in shown.text
 
     bad = elsewhere.post(form.location, data={"mcp_csrf": csrf_of(elsewhere), "q0-name": "A", "q0-age": "x"})
     assert bad.status_code == 422
     assert (bad.text.count('aria-invalid="true"'), bad.text.count(" autofocus")) == (2, 1)
-    assert "<title>Please mend: greeter asks</title>" in bad.text
-    assert "<h1>greeter asks</h1>" in bad.text
-    assert "Your answer goes to greeter; give no passwords." in bad.text
+    assert "<title>Not sent: greeter has a question</title>" in bad.text
+    assert "<h1>greeter has a question</h1>" in bad.text
+    assert "It is about <strong>greet</strong>. Your answer goes to greeter; give no passwords." in bad.text
     assert 'value="A"' in bad.text
     told = []
     with signals.input_answered.connected_to(lambda app, **values: told.append(values["server"])):
@@ -99,11 +99,13 @@ def test_the_answer_to_a_call_for_one_user_is_not_that_to_a_call_for_another(app
 
 def test_a_call_of_a_post_shows_its_result_on_a_page(apps: Any) -> None:
     browser = logged_in(apps[0])
-    form = browser.post("/post/greeter/greet").location
+    form = browser.post("/post/greeter/greet", headers={"Referer": "http://localhost/desk?x=1"}).location
     answer = {"mcp_csrf": csrf_of(browser), "mcp_action": "decline"}
     shown = browser.post(form, data=answer)
     assert shown.status_code == 200
+    assert "<strong>greet</strong> says:" in shown.text
     assert "Hello, stranger!" in shown.text
+    assert '<a href="/desk?x=1">Go on</a>' in shown.text
 
 
 def test_a_form_without_the_token_of_the_session_does_nothing(apps: Any, fake: FakeServer) -> None:
@@ -193,6 +195,24 @@ def test_a_worker_that_died_while_it_went_on_leaves_a_question_that_can_be_answe
     assert other.post(form, data={**answer, "mcp_csrf": csrf_of(other)}).status_code == 303
 
 
+def test_an_answer_that_cannot_be_sent_can_be_given_again(tmp_path: Path) -> None:
+    fake = FakeServer(tools=[greet])
+    store = SQLiteStore(tmp_path / "store.sqlite")
+    with fake.serve_http() as endpoint:
+        app = make_app(MCP_SERVERS={"greeter": {"url": endpoint.url}}, MCP_TOKEN_STORE=store)
+        browser = logged_in(app)
+        form = browser.get("/use/greeter/greet").location
+        close(app)
+    # Another process, which has no connection yet.
+    down = make_app(MCP_SERVERS={"greeter": {"url": endpoint.url}}, MCP_TOKEN_STORE=store)
+    browser = logged_in(down)
+    answer = browser.post(form, data={"mcp_csrf": csrf_of(browser), "q0-name": "Ada"})
+    assert (answer.status_code, "your answer was not sent" in answer.text) == (502, True)
+    assert f'<a href="{form}">Answer once more</a>' in answer.text
+    assert browser.get(form).status_code == 200
+    close(down)
+
+
 def test_a_server_that_asks_twice_is_answered_twice(apps: Any, fake: FakeServer) -> None:
     def twice(context: ToolContext) -> str:
         first = context.elicit("One?", {"type": "object", "properties": {"a": {"type": "boolean"}}})
@@ -223,6 +243,7 @@ def test_a_page_to_visit_is_shown_with_its_host(apps: Any, fake: FakeServer) -> 
     shown = browser.get(form).text
     assert "<strong>pay.example</strong>" in shown
     assert 'href="https://pay.example/x?y=1&amp;z=2"' in shown
+    assert ("Choose Continue when" in shown, 'value="accept">Continue</button>' in shown) == (True, True)
     done = browser.post(form, data={"mcp_csrf": csrf_of(browser)})
     assert browser.get(done.location).json == {"text": "accept"}
     shown = browser.get(browser.get("/use/greeter/trap").location).text
