@@ -335,9 +335,17 @@ class Servers:
         Raises:
             ConfigError: There is no such alias: the known ones are listed. Or it cannot be used.
         """
-        client = self.registry[alias]
+        return self._server(alias, self.registry[alias])
+
+    def _server(self, alias: str, client: Client) -> Server:
         is_fake = any(alias in names for names in self._overridden)
         return Server(alias, client, None if is_fake else self.entries().get(alias), self)
+
+    @contextmanager
+    def another(self, alias: str, **options: Any) -> Iterator[Server]:
+        """Have a server with one more client while the block runs, for a command. See `Registry.another`."""
+        with self.registry.another(alias, **options) as client:
+            yield self._server(alias, client)
 
     def __contains__(self, alias: object) -> bool:
         return alias in self.registry

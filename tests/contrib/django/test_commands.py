@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
+import pty
+import subprocess
+import sys
 from datetime import timedelta
 from io import StringIO
 
@@ -19,6 +24,7 @@ from mcp_sync.errors import MCPError
 from mcp_sync.testing import FakeServer
 
 from .conftest import browser_of, connect
+from .server import ROOT
 from .test_store import KEY
 
 
@@ -44,12 +50,41 @@ def test_servers_and_tools_are_listed(reports):
     assert "add" in run("mcp_list", "reports")
 
 
-def test_a_tool_is_called(reports):
-    assert run("mcp_call", "reports", "add", "a=x", "b:=2") == "x+2\n"
-    with pytest.raises(CommandError, match="no argument"):
-        run("mcp_call", "reports", "add", "a")
-    with pytest.raises(CommandError, match="no JSON"):
-        run("mcp_call", "reports", "add", "a:=x")
+def test_a_tool_is_called_with_values_of_the_types_it_asks_for():
+    def add(a: int = 0, b: float = 0, words: list[str] = []):  # noqa: B006  (a default, for the schema)
+        return {"sum": a + b, "words": words}
+
+    with fake_server("reports", tools=[add]):
+        told = json.loads(run("mcp_call", "reports", "add", "a=2", "b:=0.5", "words=ä", "words=b"))
+        assert told == {"sum": 2.5, "words": ["ä", "b"]}
+        for word, fault in (("a", "no argument"), ("a:=x", "no JSON"), ("a=x", "integer"), ("c=1", "c")):
+            with pytest.raises(CommandError, match=fault):
+                run("mcp_call", "reports", "add", word)
+
+
+def test_a_question_of_a_tool_is_asked_in_the_terminal(monkeypatch):
+    schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+
+    def greet(context):
+        answer = context.elicit("Who are you?", schema)
+        return f"Hello, {answer['content']['name']}!" if answer["action"] == "accept" else answer["action"]
+
+    with fake_server("desk", tools=[greet]):
+        assert run("mcp_call", "desk", "greet") == "decline\n"
+    program = [sys.executable, "-m", "tests.contrib.django.call_in_terminal"]
+    ours, theirs = pty.openpty()
+    done = subprocess.Popen(program, cwd=ROOT, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs)
+    try:
+        os.close(theirs)
+        told = b""
+        while b"name" not in told:
+            told += os.read(ours, 1000)
+        os.write(ours, b"Ada\n")
+        assert done.communicate(timeout=30)[0] == b"Hello, Ada!\n"
+    finally:
+        os.close(ours)
+        done.kill()
+        done.wait()
 
 
 def test_a_resource_is_read(reports):

@@ -7,7 +7,7 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError
 
-from mcp_sync.contrib.django.servers import Server, WebOAuth, mcp
+from mcp_sync.contrib.django.servers import Server, WebOAuth
 from mcp_sync.errors import MCPError
 
 
@@ -20,9 +20,6 @@ class ServerCommand(BaseCommand):
             self.run(**options)
         except MCPError as error:
             raise CommandError(f"{type(error).__name__}: {error}") from error
-        finally:
-            # A command ends here, and so does what it started.
-            mcp.reset()
 
     def run(self, **options: Any) -> None:
         """Do what the command is for."""
