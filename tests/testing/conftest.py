@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 
 import pytest
@@ -20,8 +19,15 @@ def version(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def session() -> Iterator[requests.Session]:
     """A plain HTTP client."""
+    answers: list[requests.Response] = []
     with requests.Session() as session:
         session.trust_env = False
+        session.hooks["response"].append(lambda answer, **_: answers.append(answer))
         yield session
-    # urllib3 closes idle connections only when their pool is collected.
-    gc.collect()
+        for answer in answers:
+            answer.close()
+        # To close the session leaves idle connections to the garbage collector, which takes long.
+        for adapter in session.adapters.values():
+            pools = adapter.poolmanager.pools
+            for key in list(pools.keys()):
+                pools[key].close()
