@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from typing import Optional
 from urllib.parse import urlsplit
 
 # Of more places than this no URI is a part.
 _DEEPEST = 64
+# A token is a UUID, or has a long word in which letters and digits take turns, or that has digits and nothing
+# that could be read.
+_SHORTEST_TOKEN = 20
+_UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_LONG_WORD = re.compile("[A-Za-z0-9]{14,}")
+_READABLE = re.compile("[a-z]{6}|[A-Z]{6}")
+_TURN = re.compile("(?<=[0-9])(?=[A-Za-z])|(?<=[A-Za-z])(?=[0-9])")
+_FEWEST_TURNS = 3
+# So that two that differ still look different.
+_SHOWN_OF_TOKEN = 4
 DEFAULT_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 
 
@@ -19,13 +30,29 @@ def origin(url: str) -> tuple[str, str, Optional[int]]:
 
 
 def public_url(url: str) -> str:
-    """Return a URL as an error may show it: without credentials, query and fragment."""
+    """Return a URL as an error may show it: without credentials, query and fragment.
+
+    Of a part of the path that looks like a token only the beginning is left: some servers know their users
+    by nothing else.
+    """
     try:
         parts = urlsplit(url)
     except ValueError:
         return "(unreadable URL)"
-    host = parts.netloc.rpartition("@")[2]
-    return f"{parts.scheme}://{host}{parts.path}" if host else parts.path
+    host, path = parts.netloc.rpartition("@")[2], "/".join(map(_shown, parts.path.split("/")))
+    return f"{parts.scheme}://{host}{path}" if host else path
+
+
+def _shown(part: str) -> str:
+    if len(part) < _SHORTEST_TOKEN:
+        return part
+    is_token = _UUID.fullmatch(part) or any(map(_is_random, _LONG_WORD.findall(part)))
+    return f"{part[:_SHOWN_OF_TOKEN]}***" if is_token else part
+
+
+def _is_random(word: str) -> bool:
+    turns = len(_TURN.findall(word))
+    return turns >= _FEWEST_TURNS or (turns > 0 and not _READABLE.search(word))
 
 
 def enclosing(uri: str) -> tuple[str, ...]:

@@ -274,6 +274,26 @@ def test_an_error_shows_a_url_without_secrets():
     assert public_url("https://[bad") == "(unreadable URL)"
 
 
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("s/NjQ5YWJjZGVmZ2hpamtsbW5vcA/mcp", "s/NjQ5***/mcp"),
+        ("9ef103c4-52c4-4a5f-9a07-2f1d7a3b8c11", "9ef1***"),
+        ("key/0123456789abcdef0123456789abcdef", "key/0123***"),
+        ("x_4Fq-cWm8Kd2QpLzVtYbN7sR0uHgJe", "x_4F***"),
+        ("mcp/sk-proj-ab12cd34ef56gh78", "mcp/sk-p***"),
+        ("short1token2", "short1token2"),
+        ("release-2026-07-28-notes-v2-final", "release-2026-07-28-notes-v2-final"),
+        ("k8s-prod-eu1-cluster2-mcp-server", "k8s-prod-eu1-cluster2-mcp-server"),
+        ("conversations2026archive", "conversations2026archive"),
+        ("streamableHttpV2TransportEndpoint", "streamableHttpV2TransportEndpoint"),
+        ("reasoningEngines/12345678901234567890", "reasoningEngines/12345678901234567890"),
+    ],
+)
+def test_a_part_of_a_path_that_looks_like_a_token_is_not_shown(path: str, shown: str) -> None:
+    assert public_url(f"https://host/{path}") == f"https://host/{shown}"
+
+
 def test_only_absolute_urls_are_secure():
     assert is_secure("https://h")
     assert not is_secure("h")

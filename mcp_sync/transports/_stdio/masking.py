@@ -6,11 +6,14 @@ import re
 import shlex
 from collections.abc import Sequence
 
+from ..._protocol.urls import public_url
+
 _MASK = "***"
 _SECRET_NAME = r"[\w.-]*(?:key|token|secret|passw(?:or)?d|credential|auth|bearer)[\w.-]*"
 _OPTION = re.compile(rf"--?{_SECRET_NAME}", re.IGNORECASE)
 _ASSIGNMENT = re.compile(rf"((?:--?)?{_SECRET_NAME}=).+", re.IGNORECASE | re.DOTALL)
 _HEADER = re.compile(rf"({_SECRET_NAME}\s*:\s*).+", re.IGNORECASE | re.DOTALL)
+_URL = re.compile(r"(?:https?|wss?)://[^\s'\"]+", re.IGNORECASE)
 _USERINFO = re.compile(r"([a-z][a-z0-9+.-]*://[^/@:\s]*:)[^/@\s]+(@)", re.IGNORECASE)
 
 
@@ -25,7 +28,7 @@ def masked(command: Sequence[str]) -> list[str]:
     """Mask what looks like a secret in a command line.
 
     That is the value of options and variables whose name speaks of a secret (``--api-key X``, ``TOKEN=X``,
-    ``Authorization: X``), and the password in a URL.
+    ``Authorization: X``), the password in any URL, and in one of a server what `public_url` does not show.
     """
     shown = []
     secret_next = False
@@ -43,4 +46,8 @@ def _masked(part: str) -> str:
     for pattern in (_ASSIGNMENT, _HEADER):
         if pattern.fullmatch(part):
             return pattern.sub(rf"\1{_MASK}", part)
-    return _USERINFO.sub(rf"\1{_MASK}\2", part)
+    return _URL.sub(_shown_url, _USERINFO.sub(rf"\1{_MASK}\2", part))
+
+
+def _shown_url(found: re.Match[str]) -> str:
+    return public_url(found[0]) + (f"?{_MASK}" if "?" in found[0] else "")
