@@ -43,6 +43,10 @@ class UserClients:
                 kept = None
             if kept is not None:
                 self._kept[key] = kept
+        if kept is not None and isinstance(kept[2], TokenAuth) and look_again(kept[2]):
+            # Their session belongs to who they were before.
+            self._forget(key, kept)
+            kept = None
         if kept is None:
             kept = _made(client, key[1], credentials())
             with self._lock:
@@ -54,9 +58,12 @@ class UserClients:
                 # Who uses it goes on; then it ends its session by itself.
                 dropped = self._kept.popitem(last=False) if len(self._kept) > _MOST else None
             del dropped
-        if isinstance(kept[2], TokenAuth):
-            look_again(kept[2])
         return kept[1]
+
+    def _forget(self, key: UserKey, kept: Any) -> None:
+        with self._lock:
+            if self._kept.get(key) is kept:
+                del self._kept[key]
 
     def forget(self, *begins: str) -> None:
         """Have a user begin anew at a server: they have connected, perhaps as somebody else, or have left.

@@ -11,6 +11,7 @@ from ..auth._vault import Kept, Vault
 from ..errors import MCPError
 
 _MOST = 10_000
+_Logins = tuple[float, ...]
 
 
 class OneLookVault(Vault):
@@ -24,6 +25,29 @@ class OneLookVault(Vault):
         super().__init__(*args, **options)
         # Users share it: their keys differ. Single operations only, so it needs no lock.
         self._last: dict[Key, Key] = {}
+        # When the user has logged in, as it was seen first and last; `None` before that.
+        self._logins: Optional[tuple[_Logins, _Logins]] = None
+
+    def for_principal(self, principal: str) -> OneLookVault:
+        """See `Vault.for_principal`."""
+        twin: OneLookVault = super().for_principal(principal)  # type: ignore[assignment]
+        twin._logins = None
+        return twin
+
+    @property
+    def has_new_login(self) -> bool:
+        """Whether the user has logged in since this was first looked into, perhaps as somebody else."""
+        return self._logins is not None and self._logins[0] != self._logins[1]
+
+    def found(self, server: str) -> Optional[ServerRecord]:
+        """See `Vault.found`."""
+        return self._seen(super().found(server))
+
+    def _seen(self, found: Optional[ServerRecord]) -> Optional[ServerRecord]:
+        if found is not None:
+            first = found.logins if self._logins is None else self._logins[0]
+            self._logins = (first, found.logins)
+        return found
 
     def grant(self, server: str) -> Optional[Kept]:
         """See `Vault.grant`."""
@@ -39,7 +63,7 @@ class OneLookVault(Vault):
         except Exception as error:
             raise self.store._failed(error) from error
         found = self._understood(ServerRecord, key, stored[key]) if key in stored else None
-        if found is None:
+        if self._seen(found) is None or found is None:
             return None
         grant_key = self._grant_key(server, found.issuer, found.resource)
         if grant_key != guess:
@@ -60,9 +84,18 @@ def look_once(oauth: TokenAuth) -> None:
     )
 
 
-def look_again(oauth: TokenAuth) -> None:
-    """Have the next request see what the store holds by then: another process may have changed it."""
+def look_again(oauth: TokenAuth) -> bool:
+    """See what the store holds by now: another process may have changed it.
+
+    Returns:
+        Whether the user has logged in meanwhile, perhaps as somebody else.
+    """
     for access in list(oauth._accesses.values()):
-        current = access.in_use.current
-        if current is not None:
-            current.look_at = 0.0
+        try:
+            access.read()
+        except MCPError:
+            # The next request looks by itself, and knows what to do without the store.
+            current = access.in_use.current
+            if current is not None:
+                current.look_at = 0.0
+    return isinstance(oauth.vault, OneLookVault) and oauth.vault.has_new_login

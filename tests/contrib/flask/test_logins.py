@@ -314,3 +314,32 @@ def test_status_says_why_a_server_cannot_be_opened() -> None:
     assert "refused" in gone
     assert "MISSING_ONE is not set" in odd
     close(app)
+
+
+@pytest.mark.parametrize("versions", ["2025-06-18", "2026-07-28"])
+@pytest.mark.parametrize("has_left", [False, True])
+def test_a_user_who_connects_as_another_account_in_another_process_has_a_new_session(
+    has_left: bool, versions: str, tmp_path: Path
+) -> None:
+    with world(versions=versions) as site:
+        apps = [site.app(MCP_TOKEN_STORE=SQLiteStore(tmp_path / "grants.sqlite")) for _ in range(2)]
+        first, second = (logged_in(app) for app in apps)
+        site.come_back(first, first.get("/use/safe/whoami").location, "account-1")
+        for browser in (first, second, second):
+            assert browser.get("/use/safe/whoami").json == {"text": "account-1"}
+        sessions = site.fake.count("initialize")
+        if has_left:
+            first.post("/mcp/disconnect/safe", data={"mcp_csrf": csrf_of(first)})
+            assert second.get("/use/safe/whoami").status_code == 303
+        away = first.post("/mcp/connect/safe", data={"mcp_csrf": csrf_of(first)})
+        site.come_back(first, away.location, "account-2")
+        for browser in (second, second, first):
+            assert browser.get("/use/safe/whoami").json == {"text": "account-2"}
+        assert site.fake.count("initialize") == sessions + (0 if versions == "2026-07-28" else 2)
+        site.auth.expire_access_tokens()
+        # A token that another process has refreshed is no login: the session goes on.
+        for browser in (first, second):
+            assert browser.get("/use/safe/whoami").json == {"text": "account-2"}
+        assert site.fake.count("initialize") == sessions + (0 if versions == "2026-07-28" else 2)
+        for app in apps:
+            close(app)
