@@ -11,7 +11,8 @@ Put ``"mcp_sync.contrib.django"`` into ``INSTALLED_APPS``, name servers in ``MCP
 
 At import and at start nothing is read and nothing opens. How it is made:
 
-- ``conf``: the settings; ``servers``: ``mcp`` itself; ``checks``: what may be wrong with the settings;
+- ``conf``: the settings; ``servers``: ``mcp`` itself; ``server``: one of its servers; ``authorization``: how
+  users log in there; ``checks``: what may be wrong with the settings;
 - ``models``, ``crypto``: what is kept, encrypted; ``stores``: grants in models, with
   ``_connections``, ``_row_lock`` and ``_unwritten`` (SQLite); ``cache``: answers in Django's cache;
 - ``pending``, ``tasks``: questions that wait, and long tasks;
@@ -30,12 +31,13 @@ from ..._concurrency.lazy import lazy
 if TYPE_CHECKING:
     from .decorators import mcp_login_required
     from .pending import answered
-    from .servers import Server, Servers, mcp
+    from .server import Server
+    from .servers import Servers, mcp
 
 __all__ = ["Server", "Servers", "answered", "mcp", "mcp_login_required"]
 
 _HOMES = {
-    "Server": "servers",
+    "Server": "server",
     "Servers": "servers",
     "answered": "pending",
     "mcp": "servers",

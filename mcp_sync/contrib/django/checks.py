@@ -62,7 +62,7 @@ def _check_server(alias: str, entry: Entry) -> Iterator[checks.CheckMessage]:
     try:
         entry.server.check()
         if entry.auth is not None:
-            from .servers import make_oauth
+            from .authorization import make_oauth
 
             make_oauth(alias, entry)
     except MCPError as error:
@@ -107,7 +107,7 @@ def _check_values() -> Iterator[checks.CheckMessage]:
 
 
 def _check_users() -> Iterator[checks.CheckMessage]:
-    from .servers import path_of
+    from .authorization import path_of
 
     for name in ("django.contrib.auth", "django.contrib.sessions"):
         if not apps.is_installed(name):

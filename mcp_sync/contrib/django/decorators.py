@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 from typing import Any, Callable
 
+from .authorization import connection_required
 from .middleware import answer_to
-from .servers import connection_required, mcp
+from .servers import mcp
 
 
 def mcp_login_required(*aliases: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -26,10 +26,10 @@ from ...errors import (
     UsageError,
 )
 from . import pending
+from .authorization import path_of
 from .forms import QuestionForm
 from .middleware import NO_DATABASE, answer_to
 from .models import PendingInput
-from .servers import path_of
 
 logger = logging.getLogger("mcp_sync.django")
 

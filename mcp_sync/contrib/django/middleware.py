@@ -26,9 +26,11 @@ from ...errors import (
     MCPError,
     UsageError,
 )
-from . import pending, servers, signals
+from . import pending, signals
 from ._connections import StoreLocked
-from .servers import ConnectionRequired, path_of
+from .authorization import ConnectionRequired, path_of
+from .server import request_views
+from .servers import mcp
 
 logger = logging.getLogger("mcp_sync.django")
 
@@ -61,26 +63,26 @@ class McpSyncMiddleware:
         """Answer a request."""
         if self._is_async:
             return self._later(request)
-        token = servers.views.set({})
+        token = request_views.set({})
         try:
             return self.get_response(request)
         finally:
-            servers.views.reset(token)
+            request_views.reset(token)
 
     async def _later(self, request: Any) -> Any:
         # Each context of an async view has its own views: they go away with it.
-        token = servers.views.set({})
+        token = request_views.set({})
         try:
             return await self.get_response(request)
         finally:
-            servers.views.reset(token)
+            request_views.reset(token)
 
     def process_view(self, request: Any, view: Any, args: Any, kwargs: Any) -> None:
         """Refresh tokens that are about to expire, outside of the transaction of the view."""
         for alias in getattr(view, "mcp_aliases", ()):
             # What is wrong, the view finds out again, and says so.
             with suppress(MCPError):
-                servers.mcp[alias].make_ready(getattr(request, "user", None))
+                mcp[alias].make_ready(getattr(request, "user", None))
 
     def process_exception(self, request: Any, error: Exception) -> Optional[HttpResponse]:
         """Answer an error that left a view."""
@@ -99,7 +101,7 @@ def _again(request: Any, error: StoreLocked) -> Optional[HttpResponse]:
     """Get the token that could not be had in the transaction of the view, which is over, and repeat a GET."""
     renewed = False
     with suppress(MCPError, DatabaseError):
-        renewed = servers.mcp[error.alias].renew(getattr(request, "user", None))
+        renewed = mcp[error.alias].renew(getattr(request, "user", None))
     if renewed and request.method in ("GET", "HEAD"):
         return HttpResponseRedirect(request.get_full_path())
     logger.warning("A view has failed: %s", error)
@@ -149,14 +151,14 @@ def _ask(request: Any, waiting: InputRequired, as_json: bool) -> Optional[HttpRe
 
 def _alias_of(waiting: InputRequired) -> Optional[str]:
     """Return the server whose call waits: one of those that the views of this request are for."""
-    aliases = [alias for alias, _ in servers.views.get() or {}]
+    aliases = [alias for alias, _ in request_views.get() or {}]
     if len(set(aliases)) <= 1:
         return aliases[0] if aliases else None
     return next((alias for alias in aliases if _fits(waiting, alias)), None)
 
 
 def _fits(waiting: InputRequired, alias: str) -> bool:
-    target = servers.mcp[alias].client._engine.plan.target
+    target = mcp[alias].client._engine.plan.target
     return bool(waiting._envelope["server"].get("key") == server_key(target))
 
 

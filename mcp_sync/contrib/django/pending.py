@@ -17,8 +17,9 @@ from django.views.decorators.debug import sensitive_variables
 from ... import types
 from ...errors import AnswerInvalid, AuthError, EnvelopeRejected, InputRequired, MCPError, UsageError
 from . import conf, crypto, signals
+from .authorization import principal_of
 from .models import PendingInput, plain
-from .servers import mcp, principal_of
+from .servers import mcp
 
 logger = logging.getLogger("mcp_sync.django")
 

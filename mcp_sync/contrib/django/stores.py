@@ -24,11 +24,11 @@ from ...errors import AuthError, MCPError
 from . import _connections, conf, crypto, models, signals
 from ._row_lock import row_lock
 from ._unwritten import Draft, Unwritten, unwritten_of
+from .authorization import USER
 
 T = TypeVar("T")
 _Columns = Mapping[str, Any]
 
-USER = "user:"  # what the principals of users begin with
 _MODELS: dict[str, Any] = {
     "grant": models.Grant,
     "client": models.ClientRegistration,

@@ -12,8 +12,9 @@ from django.utils import timezone
 
 from ...errors import UsageError
 from . import crypto, signals
+from .authorization import principal_of
 from .models import TaskRecord, plain
-from .servers import mcp, principal_of
+from .servers import mcp
 
 _LONGEST = 255  # characters of the name of a task
 FINAL = ("completed", "failed", "cancelled")

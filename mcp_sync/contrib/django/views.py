@@ -24,9 +24,11 @@ from django.views.decorators.debug import sensitive_variables
 from ...auth._records import Key
 from ...errors import AccessDenied, AuthError, CallTimeout, MCPError, UsageError
 from . import conf
+from .authorization import path_of, principal_of
 from .middleware import NO_DATABASE, SCOPES
 from .models import PendingFlow
-from .servers import Server, mcp, path_of, principal_of
+from .server import Server
+from .servers import mcp
 from .stores import ModelTokenStore, digest
 
 logger = logging.getLogger("mcp_sync.django")

@@ -194,7 +194,7 @@ def test_a_view_that_was_told_so_is_repeated_if_that_may_be(
         raise error
 
     browser.raise_request_exception = False
-    monkeypatch.setattr("mcp_sync.contrib.django.servers.Server.for_user", locked)
+    monkeypatch.setattr("mcp_sync.contrib.django.server.Server.for_user", locked)
     answer = getattr(browser, method)("/visit/?a=1")
     if method == "get":
         assert (answer.status_code, answer["Location"]) == (302, "/visit/?a=1")

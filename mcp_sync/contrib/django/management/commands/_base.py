@@ -7,7 +7,8 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError
 
-from mcp_sync.contrib.django.servers import Server, WebOAuth
+from mcp_sync.contrib.django.authorization import WebOAuth
+from mcp_sync.contrib.django.server import Server
 from mcp_sync.errors import MCPError
 
 

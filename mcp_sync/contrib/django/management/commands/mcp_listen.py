@@ -7,7 +7,8 @@ from typing import Any
 from django.db import close_old_connections
 
 from mcp_sync.contrib.django import signals
-from mcp_sync.contrib.django.servers import Server, mcp
+from mcp_sync.contrib.django.server import Server
+from mcp_sync.contrib.django.servers import mcp
 from mcp_sync.subscriptions import ResourceUpdated, ToolsChanged
 
 from ._base import ServerCommand

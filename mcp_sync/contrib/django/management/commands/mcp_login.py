@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from mcp_sync.contrib.django import conf
-from mcp_sync.contrib.django.servers import mcp, path_of
+from mcp_sync.contrib.django.authorization import path_of
+from mcp_sync.contrib.django.servers import mcp
 
 from ._base import ServerCommand
 
