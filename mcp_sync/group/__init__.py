@@ -6,7 +6,7 @@
 ...     group.call_tool("weather_forecast", {"city": "Oslo"})
 
 ``_members`` has the servers, ``_group`` what they have; ``_names`` gives the names, and ``_filter`` says
-which tools there are.
+which tools there are, and ``_slow`` for which servers nobody waits.
 """
 
 from __future__ import annotations

@@ -44,6 +44,10 @@ class ClientGroup(Members):
             own name, a pattern with a slash counts for that as well.
         on_error: What happens where all servers are asked and some fail: ``"skip"`` them with a warning in
             the log, or ``"raise"`` the first error.
+        server_timeout: Seconds that one server may keep the others waiting where all are asked, from the last
+            answer of another on; ``None`` for as long as its client waits. It is left out then, and asked on
+            behind the scenes; until it has answered nobody waits for it any more. Where a method gets a
+            ``timeout``, that counts alone; and none of this with ``on_error="raise"``.
         threads: How many servers are opened or asked at a time.
         inputs: As for `load_config`.
         options: Arguments of all clients, where the configuration of the server says nothing else.
@@ -59,14 +63,20 @@ class ClientGroup(Members):
         """Return the tools of all servers, named as this group names them.
 
         Args:
-            timeout: Seconds for all together; default: those of each client, for each page.
+            timeout: Seconds for all together; default: those of each client, for each page, and
+                ``server_timeout``.
             cache: As for `Client.list_tools`.
 
         Raises:
             UsageError: Two servers have a tool of the same name (``names="error"``).
             MCPError: Only with ``on_error="raise"``.
         """
-        found = self._listed(lambda client: client.list_tools, "tools", timeout, cache)
+        return self._tools(timeout, cache, is_patient=timeout is not UNSET)
+
+    def _tools(
+        self, timeout: TimeoutArgument = UNSET, cache: str = "use", is_patient: bool = False
+    ) -> list[types.Tool]:
+        found = self._listed(lambda client: client.list_tools, "tools", timeout, cache, is_patient)
         # A client of the user has no filter of its own.
         return self._named(self._tool_names, found, lambda server, name: self._rules.allows(server, name))
 
@@ -114,7 +124,7 @@ class ClientGroup(Members):
         Raises:
             UsageError: There is no such tool, or it may not be used.
         """
-        origin = self._find(self._tool_names, "tool", name, lambda: self.tools(timeout=timeout))
+        origin = self._find(self._tool_names, "tool", name, lambda: self._tools(timeout))
         if not self._rules.allows(*origin):
             raise UsageError(f"the tool {name!r} is not among those that may be used")
         return origin
@@ -123,9 +133,13 @@ class ClientGroup(Members):
 
     def prompts(self, *, timeout: TimeoutArgument = UNSET, cache: str = "use") -> list[types.Prompt]:
         """Return the prompts of all servers, named as this group names them. See `tools`."""
-        return self._named(
-            self._prompt_names, self._listed(lambda client: client.list_prompts, "prompts", timeout, cache)
-        )
+        return self._prompts(timeout, cache, is_patient=timeout is not UNSET)
+
+    def _prompts(
+        self, timeout: TimeoutArgument, cache: str = "use", is_patient: bool = False
+    ) -> list[types.Prompt]:
+        found = self._listed(lambda client: client.list_prompts, "prompts", timeout, cache, is_patient)
+        return self._named(self._prompt_names, found)
 
     def get_prompt(
         self,
@@ -138,7 +152,7 @@ class ClientGroup(Members):
         """Return a prompt by the name that it has in this group. See `call_tool`."""
         deadline = whole(timeout)
         server, prompt = self._find(
-            self._prompt_names, "prompt", name, lambda: self.prompts(timeout=_left(deadline, timeout))
+            self._prompt_names, "prompt", name, lambda: self._prompts(_left(deadline, timeout))
         )
         client = self[server]
         return self._watched(
@@ -149,7 +163,12 @@ class ClientGroup(Members):
         self, *, timeout: TimeoutArgument = UNSET, cache: str = "use"
     ) -> list[tuple[str, types.Resource]]:
         """Return the resources of all servers, each with the name of its server. See `tools`."""
-        found = self._listed(lambda client: client.list_resources, "resources", timeout, cache)
+        return self._resources(timeout, cache, is_patient=timeout is not UNSET)
+
+    def _resources(
+        self, timeout: TimeoutArgument, cache: str = "use", is_patient: bool = False
+    ) -> list[tuple[str, types.Resource]]:
+        found = self._listed(lambda client: client.list_resources, "resources", timeout, cache, is_patient)
         return [(server, item) for server, items in found.items() for item in items]
 
     def read_resource(
@@ -169,11 +188,11 @@ class ClientGroup(Members):
         """
         deadline = whole(timeout)
         if server is None:
-            listed = self.resources(timeout=_left(deadline, timeout))
+            listed = self._resources(_left(deadline, timeout))
             owners = list(dict.fromkeys(owner for owner, item in listed if item.uri == str(uri)))
             if len(owners) != 1:
                 have = "no server lists" if not owners else f"{' and '.join(owners)} have"
-                raise UsageError(f"{have} the resource {uri}: say which one by server=")
+                raise UsageError(f"{have} the resource {uri}{self._not_asked()}: say which one by server=")
             server = owners[0]
         client, name = self[server], server
         return self._watched(
@@ -181,7 +200,12 @@ class ClientGroup(Members):
         )
 
     def _listed(
-        self, verb: Callable[[Client], Callable[..., Any]], items: str, timeout: TimeoutArgument, cache: str
+        self,
+        verb: Callable[[Client], Callable[..., Any]],
+        items: str,
+        timeout: TimeoutArgument,
+        cache: str,
+        is_patient: bool,
     ) -> dict[str, list[Any]]:
         """List something of all servers: nothing of one that knows no such method."""
         deadline = whole(timeout)
@@ -195,7 +219,7 @@ class ClientGroup(Members):
             except MethodNotFound:
                 return []
 
-        return self._each(listing, deadline)
+        return self._each(listing, deadline, is_patient)
 
     def _named(
         self,
@@ -224,10 +248,23 @@ class ClientGroup(Members):
             known = names.known()
             close = difflib.get_close_matches(name, known, 1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise UsageError(f"no server of the group has a {what} {name!r}{hint}")
+            raise UsageError(f"no server of the group has a {what} {name!r}{self._not_asked()}{hint}")
         return origin
+
+    def _not_asked(self) -> str:
+        """Say which servers may have what was not found."""
+        names = [name for name in self if name in self._shelf.failures]
+        return f" ({' and '.join(names)} could not be asked)" if names else ""
 
 
 def _left(deadline: Deadline, timeout: TimeoutArgument) -> TimeoutArgument:
     """Return what is left of a timeout, for the next call."""
-    return timeout if timeout is UNSET or timeout is None else deadline.remaining()
+    left = deadline.remaining()
+    if timeout is UNSET or timeout is None or left is None:
+        return timeout
+    assert isinstance(timeout, (int, float))
+    return timeout if timeout - left < _NOTHING else left
+
+
+# What may be spent, in seconds, and errors still name the bound that the caller has set.
+_NOTHING = 0.001

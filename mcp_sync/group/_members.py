@@ -15,21 +15,26 @@ from .._concurrency.deadline import Deadline
 from .._servers.making import as_server, read_servers
 from .._servers.shelf import Servers, Shelf
 from .._servers.status import StatusTable
-from .._servers.together import close_all, together
+from .._servers.together import Job, Outcome, close_all, together
 from ..client import Client
 from ..config import ConfigError
 from ..config._variables import Inputs
 from ..errors import (
+    CallCancelled,
+    CallTimeout,
     ClientClosed,
     ConnectFailed,
     MCPError,
     NegotiationFailed,
     NotSupported,
+    TransportError,
     UsageError,
 )
+from ..errors._base import another
 from ..options import UNSET, TimeoutArgument, Timeouts, check_seconds
 from ._filter import Rule, Rules
 from ._names import POLICIES, Names
+from ._slow import Question, Slow
 
 logger = logging.getLogger("mcp_sync.group")
 
@@ -50,6 +55,7 @@ class Members:
         allow: Rule = None,
         deny: Rule = None,
         on_error: str = "skip",
+        server_timeout: Optional[float] = 10,
         threads: int = 32,
         inputs: Inputs = None,
         **options: Any,
@@ -58,10 +64,13 @@ class Members:
         _check_choice("on_error", on_error, ("skip", "raise"))
         check_instance("separator", separator, str)
         check_instance("threads", threads, int)
+        check_seconds("server_timeout", server_timeout)
         if threads < 1 or not separator:
             raise UsageError("threads must be at least 1, and separator must not be empty")
         self._inputs = inputs
         self._raises = on_error == "raise"
+        self._patience = None if self._raises else server_timeout
+        self._slow = Slow()
         self._threads = threads
         self._rules = Rules(allow, deny)
         self._tool_names = Names("tool", names, separator, for_models)
@@ -130,6 +139,7 @@ class Members:
                 self._shelf.client(name)
             left = {each: server for each, server in self._shelf.servers().items() if each != name}
             gone = self._shelf.replace(left)
+            self._slow.forget(name)
             self._forget(name)
         close_all("group", gone, _bound(timeout))
 
@@ -157,6 +167,8 @@ class Members:
             before = self._shelf.servers()
             gone = self._shelf.replace(found)
             for name in before:
+                if found.get(name) != before[name]:
+                    self._slow.forget(name)
                 if name not in found:
                     self._forget(name)
         close_all("group", gone, Timeouts().close)
@@ -169,7 +181,7 @@ class Members:
         """Open all servers at the same time, and return how it stands with them.
 
         Args:
-            timeout: Seconds for all together; default: those of each client.
+            timeout: Seconds for all together; default: those of each client, and ``server_timeout``.
 
         Raises:
             MCPError: Only with ``on_error="raise"``.
@@ -179,7 +191,7 @@ class Members:
             bound = client._timeout if timeout is UNSET else timeout
             client._engine.open(deadline_of(None if bound is UNSET else bound), cancel=token)
 
-        self._each(opening, whole(timeout))
+        self._each(opening, whole(timeout), is_patient=timeout is not UNSET)
         return self.status()
 
     def status(self) -> StatusTable:
@@ -198,41 +210,92 @@ class Members:
     def after_fork_in_child(self) -> None:
         """Replace locks that another thread may have held. The clients see to themselves."""
         self._changing = threading.Lock()
+        # Whoever asks them is not in this process.
+        self._slow = Slow()
         self._shelf.after_fork_in_child()
         self._tool_names.after_fork_in_child()
         self._prompt_names.after_fork_in_child()
 
-    def _each(self, ask: Callable[[Client, CancelToken], T], deadline: Deadline) -> dict[str, T]:
-        """Ask all servers at the same time, and return what those said that did, by name."""
+    def _each(
+        self, ask: Callable[[Client, CancelToken], T], deadline: Deadline, is_patient: bool
+    ) -> dict[str, T]:
+        """Ask all servers at the same time, and return what those said that did, by name.
+
+        Args:
+            ask: Asks one.
+            deadline: How long that may take in all.
+            is_patient: Whether any server may keep the others waiting until then.
+        """
         self._shelf.check_open()
         names = [name for name in self if not self._shelf.is_disabled(name)]
-
-        def job(name: str) -> Callable[[CancelToken], T]:
-            return lambda token: ask(self[name], token)
-
-        outcomes = together("group", {name: job(name) for name in names}, deadline, self._threads)
+        patience = None if is_patient else self._patience
+        aside = set() if patience is None else self._slow.aside(names)
+        questions = {name: Question() for name in names if name not in aside or not self._slow.is_asked(name)}
+        jobs = {name: self._job(name, question, ask) for name, question in questions.items()}
+        outcomes = together("group", jobs, deadline, self._threads, patience, aside)
         found: dict[str, T] = {}
-        for name, outcome in outcomes.items():
-            if outcome.error is None:
-                self._shelf.failures.pop(name, None)
+        for name in names:
+            outcome = outcomes.get(name)
+            if outcome is not None and outcome.error is None:
                 found[name] = outcome.value
                 continue
-            if not isinstance(outcome.error, MCPError) or _is_slip(outcome.error):
-                raise outcome.error
-            self._shelf.failures[name] = outcome.error
+            if outcome is None:
+                error = self._shelf.failures.get(name) or CallTimeout("no answer yet")
+            else:
+                error = self._failed(name, questions[name], outcome)
             if self._raises:
-                raise outcome.error
-            logger.warning("Server %s is left out: %s", name, outcome.error)
+                raise error
+            logger.warning("Server %s is left out: %s", name, error)
         return found
+
+    def _job(self, name: str, question: Question, ask: Callable[[Client, CancelToken], Any]) -> Job:
+        def run(token: CancelToken) -> Any:
+            self._slow.ask(name, question)
+            try:
+                answer = ask(self[name], token)
+                question.is_answered = True
+            except MCPError as error:
+                if self._slow.was_asked(name, question) and not isinstance(
+                    error, (UsageError, CallCancelled)
+                ):
+                    # Perhaps nobody waits for it any more, and it tells more than that it took too long.
+                    self._shelf.failures[name] = another(error)
+                raise
+            finally:
+                question.is_over = True
+            self._answered(name)
+            return answer
+
+        return run
+
+    def _failed(self, name: str, question: Question, outcome: Outcome) -> MCPError:
+        """Remember that a server is down, or slow, and return why."""
+        error = outcome.error
+        assert error is not None
+        if not isinstance(error, MCPError) or _is_slip(error):
+            raise error
+        self._shelf.failures[name] = error
+        if outcome.is_late and not isinstance(error, ClientClosed):
+            self._slow.add(name, question)
+        if question.is_answered:
+            self._answered(name)
+        return error
+
+    def _answered(self, name: str) -> None:
+        self._slow.forget(name)
+        self._shelf.failures.pop(name, None)
 
     def _watched(self, name: str, call: Callable[[], T]) -> T:
         """Make a call to one server, and remember whether it is up."""
         try:
             result = call()
-        except (ConnectFailed, NegotiationFailed) as error:
-            self._shelf.failures[name] = error
+        except (TransportError, NegotiationFailed, CallTimeout) as error:
+            if isinstance(error, (ConnectFailed, NegotiationFailed)):
+                self._shelf.failures[name] = another(error)
+            # Its address, or command, is not what it is called by here.
+            error.args = (f"server {name!r}: {error}",)
             raise
-        self._shelf.failures.pop(name, None)
+        self._answered(name)
         return result
 
 
