@@ -112,7 +112,7 @@ def _field(each: FormField) -> forms.Field:
     attributes = _attributes(each)
     if choices:
         if not each.required or each.default is None:
-            choices = [("", "---------"), *choices]
+            choices = [("", "Choose one"), *choices]
         return forms.ChoiceField(choices=choices, widget=forms.Select(attrs=attributes), **options)
     return forms.CharField(widget=_widget(each, attributes), strip=False, **options)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Any, Optional
 from urllib.parse import urlencode
 
@@ -28,7 +29,7 @@ from ...errors import (
 from . import pending
 from .authorization import path_of
 from .forms import QuestionForm
-from .middleware import NO_DATABASE, answer_to
+from .middleware import BACK, NO_DATABASE, answer_to
 from .models import PendingInput
 
 logger = logging.getLogger("mcp_sync.django")
@@ -52,8 +53,7 @@ class PendingInputView(View):
             return self.found(pending.find(kwargs["pk"], request.user), *args, **kwargs)
         except DatabaseError:
             logger.exception("The database of the paused calls failed")
-            context = {"problem": NO_DATABASE}
-            return render(request, "mcp_sync/input_problem.html", context, status=503)
+            return render(request, "mcp_sync/problem.html", {"problem": NO_DATABASE}, status=503)
 
     def found(self, row: Optional[PendingInput], *args: Any, **kwargs: Any) -> Any:
         """Go on with a call that is there, and is the user's."""
@@ -70,7 +70,7 @@ class PendingInputView(View):
         if self.row.status == PendingInput.Status.DONE:
             return self.page("done", result=pending.result_of(self.row), go_on=self.go_on())
         if self.row.status == PendingInput.Status.FAILED:
-            return self.page("input_problem", 502, problem=self.row.message)
+            return self.problem(self.row.message, 502)
         wrong = self.closed()
         return wrong if wrong is not None else self.asked(None)
 
@@ -84,9 +84,9 @@ class PendingInputView(View):
         if self.row.status in (PendingInput.Status.DONE, PendingInput.Status.FAILED):
             return HttpResponseRedirect(self.request.get_full_path())
         if self.row.is_over:
-            return self.page("input_problem", 410, problem="This question is too old to be answered.")
+            return self.problem("This question is too old to be answered.", 410)
         if not pending.can_answer(self.row):
-            return self.page("input_problem", 409, problem="Your answer is on its way. Please reload soon.")
+            return self.problem("Your answer is on its way. Please reload soon.", 409)
         return None
 
     def asked(self, posted: Any) -> HttpResponse:
@@ -95,9 +95,9 @@ class PendingInputView(View):
             requests = pending.questions(self.row).requests
         except EnvelopeRejected:
             logger.exception("A paused call cannot be read")
-            return self.page("input_problem", 410, problem="This question cannot be read any more.")
+            return self.problem("This question cannot be read any more.", 410)
         if not all(isinstance(each, types.ElicitRequest) for each in requests.values()):
-            return self.page("input_problem", 501, problem="The server asks for what no person can answer.")
+            return self.problem("The server asks for what no person can answer.", 501)
         action = posted.get("action") if posted is not None else None
         if action in _REFUSALS:
             return self.resumed({key: _REFUSALS[action]() for key in requests}, requests, None)
@@ -107,11 +107,11 @@ class PendingInputView(View):
             for number, (key, each) in enumerate(requests.items())
         }
         if data is None:
-            return self.page("input", 200 if posted is None else 400, forms=list(forms.values()))
+            return self.form(200 if posted is None else 400, forms)
         # Each of them, so that all that is wrong is shown at once.
         good = [form.is_valid() and not form.page_problem for form in forms.values()]
         if not all(good):
-            return self.page("input", 422, forms=list(forms.values()), is_wrong=True)
+            return self.form(422, forms, is_wrong=True)
         return self.resumed({key: form.answer for key, form in forms.items()}, requests, forms)
 
     def resumed(self, answers: Any, requests: Any, forms: Any) -> HttpResponse:
@@ -124,22 +124,38 @@ class PendingInputView(View):
                 raise
             return answer
         except UsageError as error:
-            return self.page("input_problem", 409, problem=str(error))
+            return self.problem(f"{str(error)[:1].upper()}{str(error)[1:]}.", 409)
         except MCPError as error:
             logger.warning("The call %s could not go on: %s", self.row.pk, error)
             status = 504 if isinstance(error, CallTimeout) else 502
             text = "The server cannot be reached; your answer was not sent."
-            return self.page("input_problem", status, problem=text, again=True)
+            return self.problem(text, status, (path_of("input", self.row.pk), "Answer once more"))
         return HttpResponseRedirect(path_of("input", self.row.pk))
 
     def go_on(self) -> str:
         """Return where the user goes on, with the name of the call for `answered`; empty for nowhere."""
-        place = self.row.return_to
-        hosts, secure = {self.request.get_host()}, self.request.is_secure()
-        if not url_has_allowed_host_and_scheme(place, allowed_hosts=hosts, require_https=secure):
-            return ""
+        place = self.place()
         joint = "&" if "?" in place else "?"
-        return f"{place}{joint}{urlencode({pending.PARAMETER: self.row.pk})}"
+        return f"{place}{joint}{urlencode({pending.PARAMETER: self.row.pk})}" if place else ""
+
+    def place(self) -> str:
+        """Return where the user was, empty if that is no place of this site."""
+        place, hosts, secure = self.row.return_to, {self.request.get_host()}, self.request.is_secure()
+        is_ours = url_has_allowed_host_and_scheme(place, allowed_hosts=hosts, require_https=secure)
+        return place if is_ours else ""
+
+    def form(self, status: int, forms: Mapping[str, QuestionForm], **context: Any) -> HttpResponse:
+        """Return the page with the form."""
+        only_pages = all(each.page and not each.fields for each in forms.values())
+        is_repeated = self.row.status == PendingInput.Status.RESUMING
+        context = {"send": "Continue" if only_pages else "Send", "is_repeated": is_repeated, **context}
+        return self.page("input", status, forms=list(forms.values()), **context)
+
+    def problem(self, text: str, status: int, *links: tuple[str, str]) -> HttpResponse:
+        """Return a page that says what is wrong, and what to do about it."""
+        place = self.place()
+        back = [(place, BACK)] if place else []
+        return self.page("problem", status, problem=text, links=[*links, *back])
 
     def page(self, template: str, status: int = 200, **context: Any) -> HttpResponse:
         """Return a page."""

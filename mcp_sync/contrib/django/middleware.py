@@ -35,6 +35,7 @@ from .servers import mcp
 logger = logging.getLogger("mcp_sync.django")
 
 NO_DATABASE = "The database cannot be reached just now. Please try again later."
+BACK = "Back to where you were"
 SCOPES = "mcp_sync_scopes"  # in the session: what a server asked for beyond what was granted
 
 

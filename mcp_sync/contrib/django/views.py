@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 from typing import Any, Optional
+from urllib.parse import urlencode
 
 from django.conf import settings
 from django.contrib.auth.views import redirect_to_login
@@ -25,7 +26,7 @@ from ...auth._records import Key
 from ...errors import AccessDenied, AuthError, CallTimeout, MCPError, UsageError
 from . import conf
 from .authorization import path_of, principal_of
-from .middleware import NO_DATABASE, SCOPES
+from .middleware import BACK, NO_DATABASE, SCOPES
 from .models import PendingFlow
 from .server import Server
 from .servers import mcp
@@ -115,9 +116,29 @@ class ServerView(View):
         context = {"alias": self.alias, **context}
         return render(self.request, f"mcp_sync/{template}.html", context, status=status)
 
-    def problem(self, text: str, status: int, **context: Any) -> HttpResponse:
-        """Return a page that says what is wrong, and what to do about it."""
-        return self.page("problem", status, problem=text, **context)
+    def problem(self, text: str, status: int, *, again: bool = False) -> HttpResponse:
+        """Return a page that says what is wrong, and what to do about it.
+
+        Args:
+            text: What is wrong.
+            status: The HTTP status.
+            again: Whether it makes sense to connect once more.
+        """
+        place, links = self.place(), []
+        if again:
+            query = f"?{urlencode({'next': place})}" if place else ""
+            links.append((f"{path_of('connect', self.alias)}{query}", f"Connect to {self.alias} again"))
+        if place:
+            links.append((place, BACK))
+        return self.page("problem", status, problem=text, links=links)
+
+    def place(self) -> str:
+        """Return where the user has begun to connect, empty if that is not known."""
+        known = self.request.POST.get("next") or self.request.GET.get("next")
+        if not known:
+            with suppress(DatabaseError):  # It may be this that the page is about.
+                known = self.request.session.get(NEXT, {}).get(self.alias)
+        return self.checked_next(known) if known else ""
 
     def failed(self, error: MCPError) -> HttpResponse:
         """Return the page for an error of an authorization server, of the token store, or on the way."""

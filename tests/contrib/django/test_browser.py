@@ -64,7 +64,7 @@ def test_two_users_walk_through_the_example_with_browsers(site, tabs):
     ada.wait_for("Book a trip")
     ada.click("Book a trip")
     ada.wait_for("Where to?", "question")
-    ada.click("Continue")
+    ada.click("Send")
     ada.wait_for("an answer is needed", "wrong")
     wrong = "document.activeElement"
     assert ada.run(f"{wrong}.labels[0].innerText").startswith("Where to?")
@@ -72,7 +72,7 @@ def test_two_users_walk_through_the_example_with_browsers(site, tabs):
     described = f"document.getElementById({wrong}.getAttribute('aria-describedby')).innerText"
     assert ada.run(described) == "an answer is needed"
     ada.fill("Where to?", "Oslo")
-    ada.click("Continue")
+    ada.click("Send")
     ada.wait_for("2 nights in Oslo", "done")
     ada.click("Go on")
     ada.wait_for("Disconnect")

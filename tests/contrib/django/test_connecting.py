@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from django.test import Client, override_settings
 
-from mcp_sync.contrib.django import crypto, mcp, signals
+from mcp_sync.contrib.django import Servers, crypto, mcp, signals
 from mcp_sync.contrib.django.models import Grant, PendingFlow
 from mcp_sync.testing import FakeAuthorizationServer, FakeServer
 
@@ -144,6 +145,19 @@ def test_a_user_who_refuses_is_told_so(guarded, ada):
     assert answer.status_code == 403
     assert "Access was not granted" in answer.content.decode()
     assert not Grant.objects.exists()
+    again = "/mcp/connect/guarded/?next=%2Fwhoami%2F"
+    assert f'<a href="{again}">Connect to guarded again</a>' in answer.content.decode()
+    assert '<a href="/whoami/">Back to where you were</a>' in answer.content.decode()
+    assert 'name="next" value="/whoami/"' in browser.get(again).content.decode()
+
+
+def test_who_refuses_is_led_to_no_other_site(guarded, ada):
+    browser = browser_of(ada)
+    guarded.auth.denies = True
+    sent = browser.post("/mcp/connect/guarded/", {"next": "//evil.example/"})
+    page = browser.get(guarded.auth.consent(sent["Location"], "ada")).content.decode()
+    assert '<a href="/">Back to where you were</a>' in page
+    assert "evil" not in page
 
 
 def test_a_user_disconnects(guarded, ada):
@@ -250,6 +264,16 @@ def test_a_tool_call_is_told(guarded, ada):
     assert told == [("guarded", "whoami", ada.pk, True)]
 
 
+@contextmanager
+def _another_process():
+    """Give the servers of the site as another worker has them."""
+    other = Servers()
+    try:
+        yield other
+    finally:
+        other.reset()
+
+
 def test_a_user_has_one_session_at_an_older_server_until_they_connect_anew(ada, bob):
     with FakeAuthorizationServer(user="someone") as auth:
         tools = {"whoami": lambda context: auth.user_of(context.headers) or "nobody"}
@@ -264,9 +288,15 @@ def test_a_user_has_one_session_at_an_older_server_until_they_connect_anew(ada, 
                     assert seen == [user.username] * 3
                 assert (fake.count("initialize"), fake.count("tools/call")) == (2, 6)
 
-                connect(browser, auth, "somebody else")
-                assert browser.get("/whoami/").content == b"somebody else"
-                assert fake.count("initialize") == 3
+                with _another_process() as other:
+                    view = other["guarded"].for_user(bob)
+                    assert view.call_tool("whoami").text == "bob"
+                    assert other["guarded"].for_user(bob) is view
+                    connect(browser, auth, "somebody else")
+                    assert browser.get("/whoami/").content == b"somebody else"
+                    assert other["guarded"].for_user(bob).call_tool("whoami").text == "somebody else"
+                    assert other["guarded"].for_user(bob).session_id != view.session_id
+                    assert fake.count("initialize") == 5
                 browser.post("/mcp/disconnect/guarded/")
                 assert browser.get("/whoami/").status_code == 302
                 mcp.reset()

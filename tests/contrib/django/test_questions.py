@@ -57,6 +57,9 @@ def test_a_question_becomes_a_form_and_its_answer_ends_the_call(desk, ada):
     assert "Who are you?" in page
     assert "Your name" in page
     assert re.search(r'<input type="number"[^>]* max="9"', page)
+    assert re.findall(r"<button[^>]*>([^<]+)<", page) == ["Send", "Decline", "Cancel"]
+    assert (page.count("(required)"), page.count(">Choose one<")) == (1, 1)
+    assert "may do it twice" not in page
     done = browser.post(place, GOOD)
     assert (done.status_code, done["Location"]) == (302, place)
     shown = browser.get(place).content.decode()
@@ -73,6 +76,7 @@ def test_a_wrong_answer_is_shown_beside_its_field_and_sends_nothing(desk, ada):
     answer = browser.post(place, {**GOOD, "q0-field0": "", "q0-field1": "12"})
     assert answer.status_code == 422
     assert answer.content.decode().count('class="errorlist"') == 2
+    assert "<title>Not sent: desk has a question</title>" in answer.content.decode()
     assert len(desk.received("tools/call")) == 1
     assert browser.post(place, GOOD).status_code == 302
 
@@ -121,7 +125,9 @@ def test_a_question_that_is_too_old_is_410(desk, ada):
     browser = browser_of(ada)
     place = asked(browser)
     PendingInput.objects.update(expires=timezone.now() - timedelta(seconds=1))
-    assert browser.get(place).status_code == 410
+    old = browser.get(place)
+    assert old.status_code == 410
+    assert '<a href="/greet/">Back to where you were</a>' in old.content.decode()
     assert browser.post(place, GOOD).status_code == 410
     assert len(desk.received("tools/call")) == 1
 
@@ -133,12 +139,27 @@ def test_a_question_whose_key_is_gone_is_410(desk, ada):
         assert browser.get(place).status_code == 410
 
 
+def test_a_page_to_visit_needs_no_more_than_to_go_on(ada):
+    def pay(context):
+        return context.elicit_url("Pay first", "https://pay.example.com/1")["action"]
+
+    with fake_server("desk", tools={"greet": pay}):
+        browser = browser_of(ada)
+        place = asked(browser)
+        page = browser.get(place).content.decode()
+        assert re.findall(r"<button[^>]*>([^<]+)<", page) == ["Continue", "Decline", "Cancel"]
+        assert "Choose Continue when you are done there." in page
+        browser.post(place, {"action": "accept"})
+        assert "accept" in browser.get(place).content.decode()
+
+
 def test_what_a_worker_left_undone_is_taken_up_by_another(desk, ada):
     browser = browser_of(ada)
     place = asked(browser)
     PendingInput.objects.update(status=PendingInput.Status.RESUMING, updated=timezone.now())
     assert browser.post(place, GOOD).status_code == 409
     PendingInput.objects.update(updated=timezone.now() - timedelta(seconds=60))
+    assert "may do it twice" in browser.get(place).content.decode()
     assert browser.post(place, GOOD).status_code == 302
     assert "Ada" in browser.get(place).content.decode()
 
