@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import statistics
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from . import canned_answers as canned
+from . import groups
+from .command_line import OURS, fastmcp_python, fastmcp_server, processor_seconds
 from .lab import (
     STANDS_FOR,
     ContenderFailed,
@@ -124,6 +127,30 @@ def _programs(lab: Lab) -> Rounds:
     return interleave(lab.few(9, 5), takes)
 
 
+def _help(lab: Lab) -> Rounds:
+    takes = {
+        "bare": lambda: processor_seconds([sys.executable, "-c", "pass"], ours=True) * 1e3,
+        "ours": lambda: processor_seconds([*OURS, "--help"], ours=True) * 1e3,
+    }
+    for take in takes.values():
+        take()
+    rounds = interleave(lab.few(15, 5), takes)
+    return {"ours": [ours - bare for bare, ours in zip(rounds["bare"], rounds["ours"])]}
+
+
+def _command(lab: Lab) -> Rounds:
+    with fastmcp_server() as url:
+        words = ["call", url, "add", "a=1", "b=2"]
+        theirs = [fastmcp_python(), "-m", "fastmcp.cli", *words, "--auth", "none"]
+        takes = {"ours": lambda: processor_seconds([*OURS, *words], ours=True) * 1e3}
+        if "sdk" in lab.contenders:
+            takes["sdk"] = lambda: processor_seconds(theirs, ours=False) * 1e3
+            lab.note("call by the command line: in the column of the SDK is that of FastMCP")
+        for take in takes.values():
+            take()
+        return interleave(lab.few(15, 5), takes)
+
+
 def _big(path: str) -> Callable[[Lab], Rounds]:
     def measure(lab: Lab) -> Rounds:
         # Both forms are compared with the plain JSON body: the event's framing is ours to carry.
@@ -235,6 +262,15 @@ def _crowd(wanted: str, scale: float) -> Callable[[Lab], Rounds]:
     return measure
 
 
+def _group(lab: Lab) -> Rounds:
+    with groups.over_http() as servers:
+        return {"ours": groups.ratios(servers, lab.few(5, 2))}
+
+
+def _group_of_processes(lab: Lab) -> Rounds:
+    return {"ours": groups.ratios(groups.processes(), lab.few(5, 2))}
+
+
 STDIO_TARGETS = (Target(1.4, "bare"), Target(0.23, "sdk"))
 
 ROWS = (
@@ -273,6 +309,8 @@ ROWS = (
     ),
     Row("import", "import", "ms", _imports, (Target(0.35, "sdk"),)),
     Row("program", "whole program", "ms", _programs, (Target(0.40, "sdk"),)),
+    Row("help", "processor, mcp-sync --help beyond python -c pass", "ms", _help, (Target(150),)),
+    Row("command", "processor, call by the command line", "ms", _command, (Target(0.5, "sdk"),)),
     Row("big-json", "10 MB result, JSON", "ms", _big("/big-json"), (Target(1.0, "bare"),)),
     Row("big-sse", "10 MB result, one SSE event", "ms", _big("/big-sse"), (Target(1.4, "bare"),)),
     Row("mem-json", "10 MB result, JSON: peak growth", "x", _big_memory("/big-json"), (Target(8),)),
@@ -282,6 +320,8 @@ ROWS = (
     Row("progress", "5,000 progress reports in a call", "/s", _progress, (Target(10, "sdk", at_least=True),)),
     Row("threads", "32 threads, 20 ms: share of ideal", "%", _thread_share, (Target(85, at_least=True),)),
     Row("sockets", "32 threads, 20 ms: connections", "", _thread_connections, (Target(40),)),
+    Row("group", "group of 20 servers, HTTP: the slowest alone", "x", _group, (Target(1.25),)),
+    Row("group-stdio", "group of 20 processes: the slowest alone", "x", _group_of_processes, (Target(1.25),)),
     Row("crowd-thr", "500 open clients: threads", "", _crowd("threads", 1), (Target(0),)),
     Row("crowd-mem", "500 open clients: each", "KiB", _crowd("bytes", 1024), (Target(50),)),
 )
