@@ -17,6 +17,8 @@ KINDS: dict[str, Any] = {
     "string": str,
 }
 """The types of JSON Schema, and the classes of their values."""
+# With these a schema says of other names what it wants.
+_OPEN = ("additionalProperties", "patternProperties", "unevaluatedProperties", "$dynamicRef")
 _COMBINED = ("anyOf", "oneOf", "allOf")
 
 
@@ -33,7 +35,7 @@ def known_names(root: Mapping[str, Any]) -> Optional[list[str]]:
     """Return the names of the arguments that there are, ``None`` if others may be meant to be there."""
     names: list[str] = []
     for each in _objects(root):
-        if any(word in each for word in ("additionalProperties", "patternProperties", "$dynamicRef")):
+        if any(word in each for word in _OPEN):
             return None
         properties = each.get("properties")
         names += list(properties) if isinstance(properties, Mapping) else []

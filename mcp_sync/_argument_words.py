@@ -229,10 +229,14 @@ def _check_names(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> Non
         if known is None or name in known:
             continue
         whole, dot, field = name.partition(".")
-        if dot and whole in known:
+        if dot and whole in known and _admits_object(schema_of(schema, whole), schema):
             hint = f"a field of {whole} is written {whole}:='{{\"{field}\": ...}}'"
             raise UsageError(f"{name}: no such argument; {hint}")
         logger.warning("%s: the tool declares no such argument%s", name, guessed(name, known))
+
+
+def _admits_object(schema: Any, root: Mapping[str, Any]) -> bool:
+    return any("object" in (kinds(each) or ["object"]) for each in alternatives(schema, root))
 
 
 def _value(word: Given, root: Mapping[str, Any], check: bool, is_repeated: bool) -> Any:

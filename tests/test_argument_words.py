@@ -167,10 +167,14 @@ def test_an_object_can_be_given_as_it_is_and_other_words_win_over_it() -> None:
 
 
 def test_a_field_of_another_argument_is_told_how_to_write_it() -> None:
-    schema = {"properties": {"address": {"type": "object"}}}
+    text, other = {"type": "string"}, {"anyOf": [{"type": "object"}, {"type": "null"}]}
+    schema = {"properties": {"address": {"type": "object"}, "text": text, "other": other}}
 
     with pytest.raises(UsageError, match=r"address\.city: .*written address:='\{\"city\": \.\.\.\}'"):
         read_arguments(["address.city=Oslo"]).typed(schema)
+    with pytest.raises(UsageError, match=r"a field of other is written"):
+        read_arguments(["other.a=b"]).typed(schema)
+    assert read_arguments(["text.a=b"]).typed(schema) == {"text.a": "b"}
 
 
 def test_what_may_be_misspelt_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
