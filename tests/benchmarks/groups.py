@@ -2,7 +2,8 @@
 
 - a look-up in a registry: at most 5 microseconds;
 - the opening of a group of 20 servers, each of which takes a while to answer: that of the slowest alone. The
-  servers are in a process of their own; for comparison the same servers are opened one after the other.
+  servers are in a process of their own, or are each a process; for comparison those in one are opened one
+  after the other, too.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import subprocess
 import sys
 import time
 import timeit
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from mcp_sync import Client, ClientGroup
@@ -20,28 +23,58 @@ from mcp_sync.registry import Registry
 from mcp_sync.testing import FakeServer
 
 SERVERS = 20
-SLOWEST = 0.4  # seconds that the last server takes to answer; the others take less, in equal steps
+# Seconds that the last server takes to answer; the others take less, in equal steps. All processes together
+# need a second of two processors to start.
+SLOWEST = 0.4
+SLOWEST_PROCESS = 2.0
 ROUNDS = 5
 LOOK_UPS = 200_000
+PROGRAM = [sys.executable, "-m", "tests.benchmarks.groups"]
+
+
+def _slow(seconds: float) -> FakeServer:
+    def wait(message: Any) -> Any:
+        time.sleep(seconds)
+        return NotImplemented
+
+    server = FakeServer([lambda: "x"])
+    server.on("server/discover", wait)
+    return server
 
 
 def serve() -> None:
     """Serve until standard input ends; the first line of the output has the URLs."""
-
-    def slow(seconds: float) -> FakeServer:
-        def wait(message: Any) -> Any:
-            time.sleep(seconds)
-            return NotImplemented
-
-        server = FakeServer([lambda: "x"])
-        server.on("server/discover", wait)
-        return server
-
-    endpoints = [slow(SLOWEST * number / SERVERS).serve_http() for number in range(1, SERVERS + 1)]
+    endpoints = [_slow(SLOWEST * number / SERVERS).serve_http() for number in range(1, SERVERS + 1)]
     print(json.dumps([endpoint.url for endpoint in endpoints]), flush=True)
     sys.stdin.read()
     for endpoint in endpoints:
         endpoint.close()
+
+
+@contextmanager
+def over_http() -> Iterator[dict[str, Any]]:
+    """Give the servers of one process, the slowest last."""
+    command = [*PROGRAM, "serve"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        urls = json.loads(process.stdout.readline())
+        try:
+            yield {f"s{number}": url for number, url in enumerate(urls)}
+        finally:
+            process.communicate()
+
+
+def processes() -> dict[str, Any]:
+    """Return servers that are processes, the slowest last."""
+    seconds = [SLOWEST_PROCESS * number / SERVERS for number in range(1, SERVERS + 1)]
+    return {f"s{number}": [*PROGRAM, "process", str(each)] for number, each in enumerate(seconds)}
+
+
+def ratios(servers: dict[str, Any], rounds: int) -> list[float]:
+    """Return how many times as long the opening of all takes as that of the slowest alone."""
+    slowest = dict([list(servers.items())[-1]])
+    opening(slowest)
+    return [opening(servers) / opening(slowest) for _ in range(rounds)]
 
 
 def look_ups() -> float:
@@ -70,25 +103,22 @@ def one_by_one(servers: dict[str, Any]) -> float:
 
 
 def main() -> None:
-    """Measure, and print a table."""
-    command = [sys.executable, "-m", __spec__.name, "serve"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        urls = json.loads(process.stdout.readline())
-        servers = {f"s{number}": url for number, url in enumerate(urls)}
-        slowest = dict([list(servers.items())[-1]])
-        opening(servers)
-        alone = [opening(slowest) for _ in range(ROUNDS)]
-        together = [opening(servers) for _ in range(ROUNDS)]
+    """Measure, and print what came of it."""
+    print(f"look-up in a registry:         {look_ups():8.2f} us (at most 5)")
+    with over_http() as servers:
+        together = statistics.median(ratios(servers, ROUNDS))
         serial = one_by_one(servers)
-        process.communicate()
-    print(f"look-up in a registry:   {look_ups():8.2f} us (at most 5)")
-    print(f"the slowest server alone: {statistics.median(alone):7.3f} s")
-    print(
-        f"a group of {SERVERS} servers:    {statistics.median(together):7.3f} s (about that of the slowest)"
-    )
-    print(f"one after the other:      {serial:7.3f} s")
+    print(f"a group of {SERVERS} servers, HTTP:   {together:8.2f} times the slowest ({SLOWEST} s)")
+    print(f"one after the other:           {serial / SLOWEST:8.2f} times")
+    together = statistics.median(ratios(processes(), ROUNDS))
+    print(f"a group of {SERVERS} processes:       {together:8.2f} times the slowest ({SLOWEST_PROCESS} s)")
 
 
 if __name__ == "__main__":
-    serve() if sys.argv[1:] == ["serve"] else main()
+    what = sys.argv[1] if sys.argv[1:] else ""
+    if what == "serve":
+        serve()
+    elif what == "process":
+        _slow(float(sys.argv[2])).serve_stdio()
+    else:
+        main()

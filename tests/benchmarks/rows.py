@@ -320,8 +320,8 @@ ROWS = (
     Row("progress", "5,000 progress reports in a call", "/s", _progress, (Target(10, "sdk", at_least=True),)),
     Row("threads", "32 threads, 20 ms: share of ideal", "%", _thread_share, (Target(85, at_least=True),)),
     Row("sockets", "32 threads, 20 ms: connections", "", _thread_connections, (Target(40),)),
-    Row("group", "group of 20 servers, HTTP: the slowest alone", "x", _group, (Target(1.25),)),
-    Row("group-stdio", "group of 20 processes: the slowest alone", "x", _group_of_processes, (Target(1.25),)),
+    Row("group", "opening of 20 servers, HTTP: to the slowest", "x", _group, (Target(1.25),)),
+    Row("group-stdio", "opening of 20 processes: to the slowest", "x", _group_of_processes, (Target(1.25),)),
     Row("crowd-thr", "500 open clients: threads", "", _crowd("threads", 1), (Target(0),)),
     Row("crowd-mem", "500 open clients: each", "KiB", _crowd("bytes", 1024), (Target(50),)),
 )
