@@ -18,7 +18,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from contextvars import ContextVar
 from typing import Any, Callable, Optional, TypeVar
 
-from django.db import OperationalError, connections
+from django.db import DatabaseError, OperationalError, connections
 
 from ..._concurrency import fork, threads
 from ..._concurrency.deadline import Deadline
@@ -77,7 +77,7 @@ def run(
 
     Raises:
         StoreLocked: On SQLite, a transaction is in the way.
-        AuthError: It takes too long.
+        AuthError: It takes too long, or cannot be done.
     """
     connection = connections[conf.get("DATABASE")]
     try:
@@ -94,11 +94,16 @@ def run(
             error.with_traceback(None)  # See below.
         # Somebody is about to commit, and waits for this transaction to end: nothing else can be read then.
         return operation()
-    except OperationalError as error:
-        if _is_locked(connection, error):
-            # A frame of Django's knows its own error.
-            raise _locked_for(alias) from error.with_traceback(None)
-        raise
+    except DatabaseError as error:
+        # A frame of Django's knows its own error, and that keeps alive whatever the frames hold.
+        error.with_traceback(None)
+        if isinstance(error, OperationalError) and _is_locked(connection, error):
+            raise _locked_for(alias) from error
+        # The text of a driver may hold a password.
+        raise AuthError(
+            f"the token store cannot use the database {conf.get('DATABASE')!r}: {type(error).__name__}; "
+            "if its tables are not there, run manage.py migrate"
+        ) from error
 
 
 def _locked_for(alias: str) -> StoreLocked:

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Optional
 from urllib.parse import urlsplit
 
 from django.apps import apps
 from django.conf import settings
 from django.core import checks
 from django.core.exceptions import ImproperlyConfigured
+from django.db import DatabaseError
 from django.utils.module_loading import import_string
 
 from ..._protocol.urls import is_loopback
 from ...errors import MCPError
 from .._entries import Entry
-from . import conf
+from . import conf, crypto
 
 TAG = "mcp_sync"
+_GRANTS = 100  # that are looked at
 
 
 def register() -> None:
     """Have Django run the checks."""
     checks.register(check_settings, TAG)
     checks.register(check_deployment, TAG, deploy=True)
+    checks.register(check_grants, checks.Tags.database)
 
 
 def check_settings(**_: Any) -> list[checks.CheckMessage]:
@@ -117,6 +120,27 @@ def _check_users() -> Iterator[checks.CheckMessage]:
         text = "a server has a grant for each user, who have no page to connect on"
         hint = 'Add path("mcp/", include("mcp_sync.contrib.django.urls")) to your urls.'
         yield checks.Error(text, hint=hint, id="mcp_sync.E004")
+
+
+def check_grants(databases: Optional[Sequence[str]] = None, **_: Any) -> list[checks.CheckMessage]:
+    """Check that the latest grants can be decrypted: with ``manage.py check --database``, and ``migrate``."""
+    from .models import Grant
+    from .stores import UNREADABLE_HINT
+
+    if conf.get("DATABASE") not in (databases or ()):
+        return []
+    try:
+        latest = list(Grant.objects.order_by("-updated").values_list("data", "key")[:_GRANTS])
+    except DatabaseError:
+        return []  # There are no tables yet, say.
+    count = sum(crypto.sealer().unseal(data, key) is None for data, key in latest)
+    if not count:
+        return []
+    text = (
+        f"of the latest {len(latest)} grants {count} cannot be decrypted: their users have to connect again"
+    )
+    hint = f"{UNREADABLE_HINT[:1].upper()}{UNREADABLE_HINT[1:]}."
+    return [checks.Warning(text, hint=hint, id="mcp_sync.W007")]
 
 
 def check_deployment(**_: Any) -> list[checks.CheckMessage]:

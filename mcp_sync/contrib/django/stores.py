@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime, timezone
@@ -26,6 +27,7 @@ from ._row_lock import row_lock
 from ._unwritten import Draft, Unwritten, unwritten_of
 from .authorization import USER
 
+logger = logging.getLogger("mcp_sync.django")
 T = TypeVar("T")
 _Columns = Mapping[str, Any]
 
@@ -39,6 +41,13 @@ _CHANGE_PATIENCE = 10.0  # for others who change the same row, in seconds
 # For SQLite's lock on its file, in seconds: a transaction of milliseconds is waited for, and no other.
 _WRITE_PATIENCE = 0.1
 _threads = ThreadLocks()
+UNREADABLE_HINT = (
+    "if a key was replaced, put the old one behind it in ENCRYPTION_KEYS (or in SECRET_KEY_FALLBACKS, where "
+    "there are none), and run manage.py mcp_rotate before it goes"
+)
+# What was said to be unreadable, by hashes of key and version: each request may come by it.
+_unreadable: set[int] = set()
+_MOST_UNREADABLE = 10_000
 
 
 class ModelTokenStore:
@@ -79,7 +88,7 @@ class ModelTokenStore:
                 self._settle(unwritten, names[name], name)
             current = draft if draft is not None and draft.replaces == version else Draft("", version, data)
             if current.data is not None:
-                found[names[name]] = _stored(current.data, current.version, name)
+                found[names[name]] = _stored(current.data, current.version, name, names[name])
         return found
 
     def _run(self, operation: Callable[[], T], patience: Optional[float] = None) -> T:
@@ -146,7 +155,7 @@ class ModelTokenStore:
                 return
             row: Optional[_Columns] = None
             if draft.data is not None:
-                value = _stored(draft.data, draft.version, name).value
+                value = _stored(draft.data, draft.version, name, key).value
                 row = {**columns(key, value), "version": draft.version, "data": draft.data}
             self._run(lambda: _replace(key, name, draft.replaces, row), 0.0)
             unwritten.remove(name)
@@ -275,10 +284,27 @@ def _read(keys: Mapping[str, Key]) -> dict[str, tuple[str, str]]:
 
 
 @sensitive_variables()
-def _stored(data: str, version: str, name: str) -> Stored:
+def _stored(data: str, version: str, name: str, key: Key) -> Stored:
     value = crypto.sealer().unseal(data, name)
-    # What no key can read counts as a record without anything in it, which may be replaced.
-    return Stored(value if isinstance(value, dict) else {}, version)
+    if isinstance(value, dict):
+        return Stored(value, version)
+    _tell_unreadable(key, version)
+    # It counts as a record without anything in it, which may be replaced.
+    return Stored({}, version)
+
+
+def _tell_unreadable(key: Key, version: str) -> None:
+    """Warn of a record that no key decrypts, once for each version of it in this process."""
+    mark = hash((key, version))
+    if mark in _unreadable:
+        return
+    if len(_unreadable) >= _MOST_UNREADABLE:
+        _unreadable.clear()
+    _unreadable.add(mark)
+    logger.warning(
+        "The %s record of %s for %s cannot be decrypted, and counts as not there; %s",
+        *(key.kind, key.principal or "all users", key.issuer or key.resource, UNREADABLE_HINT),
+    )
 
 
 @sensitive_variables()

@@ -6,7 +6,8 @@ import asyncio
 import timeit
 
 import pytest
-from django.db import OperationalError
+from django.core.checks import run_checks
+from django.db import OperationalError, connection
 from django.http import HttpResponse
 from django.test import RequestFactory, override_settings
 
@@ -181,6 +182,37 @@ def test_to_look_a_server_up_takes_microseconds():
         mcp["a"]
         each = min(timeit.repeat(lambda: mcp["a"], number=1000, repeat=5)) / 1000
     assert each < 100e-6
+
+
+def test_a_token_store_without_tables_says_how_to_make_them(guarded, ada):
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE mcp_sync_servermetadata RENAME TO away")
+    try:
+        with pytest.raises(AuthError, match=r"'default': .*Error; .* manage.py migrate"):
+            mcp["guarded"].for_user(ada).call_tool("whoami")
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE away RENAME TO mcp_sync_servermetadata")
+
+
+def test_a_grant_that_no_key_decrypts_is_told_once_and_its_user_connects_again(guarded, ada, caplog):
+    browser = browser_of(ada)
+    connect(browser, guarded.auth, "ada at the server")
+    browser.get("/whoami/")
+    assert run_checks(databases=["default"]) == run_checks()
+    mcp.reset()
+    with override_settings(MCP_SYNC={"SERVERS": guarded.servers, "ENCRYPTION_KEYS": ["another"]}):
+        for _ in range(2):
+            assert browser.get("/connected/")["Location"].startswith("/mcp/connect/guarded/")
+        told = [each.getMessage() for each in caplog.records if "decrypted" in each.getMessage()]
+        assert len(told) == 1
+        assert f"user:{ada.pk}" in told[0]
+        assert "mcp_rotate" in told[0]
+        warnings = [each for each in run_checks(databases=["default"]) if each.id == "mcp_sync.W007"]
+        assert "1 grants 1 cannot" in str(warnings)
+        connect(browser, guarded.auth, "ada at the server")
+        assert browser.get("/whoami/").content == b"ada at the server"
+        assert run_checks(databases=["default"]) == run_checks()
 
 
 def test_a_store_that_fails_names_no_password(guarded, ada, broken):
