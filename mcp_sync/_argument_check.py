@@ -36,9 +36,8 @@ def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> 
 def _told(error: Any, root: Mapping[str, Any]) -> str:
     path, rule, wanted = list(error.absolute_path), error.validator, error.validator_value
     if rule == "required" and isinstance(wanted, list):
-        return (
-            f"{_before(path)}missing: {', '.join(str(name) for name in wanted if name not in error.instance)}"
-        )
+        missing = ", ".join(str(name) for name in wanted if name not in error.instance)
+        return f"{_before(path)}missing: {missing}"
     if rule == "additionalProperties" and wanted is False and "patternProperties" not in error.schema:
         known = error.schema.get("properties", {})
         name = next(each for each in error.instance if each not in known)
@@ -113,19 +112,14 @@ def shown_value(path: Sequence[Any], value: Any, schema: Any = None, *, as_typed
     if isinstance(value, (dict, list)):
         return "the object" if isinstance(value, dict) else "the list"
     text = repr(value) if as_typed else _json(value)
-    return (
-        text
-        if len(text) <= _LONGEST
-        else f"a text of {len(value)} characters"
-        if isinstance(value, str)
-        else "the number"
-    )
+    if len(text) <= _LONGEST:
+        return text
+    return f"a text of {len(value)} characters" if isinstance(value, str) else "the number"
 
 
 def _is_password(schema: Any) -> bool:
-    return isinstance(schema, Mapping) and (
-        schema.get("writeOnly") is True or schema.get("format") == "password"
-    )
+    says = schema if isinstance(schema, Mapping) else {}
+    return says.get("writeOnly") is True or says.get("format") == "password"
 
 
 def _json(value: Any) -> str:

@@ -49,10 +49,9 @@ class Given:
     text: str
     is_json: bool = False
 
-    @property
-    def shown(self) -> str:
-        """The text as an error may show it."""
-        return shown_value([self.key], self.text, as_typed=True)
+    def shown(self, schema: Any = None) -> str:
+        """Return the text as an error may show it, given what its schema says."""
+        return shown_value([self.key], self.text, schema, as_typed=True)
 
 
 @dataclass(frozen=True)
@@ -201,7 +200,7 @@ def _json(word: Given) -> Any:
             if isinstance(error, json.JSONDecodeError) and word.is_json
             else ""
         )
-        raise UsageError(f"{word.key}: {word.shown} is no JSON: {error}{hint}") from error
+        raise UsageError(f"{word.key}: {word.shown()} is no JSON: {error}{hint}") from error
 
 
 def _loaded(text: str) -> Any:
@@ -277,7 +276,7 @@ def _typed(
             return value
     fault = " and ".join(([none_of(only)] if only else []) + ([no_type(names)] if names else []))
     hint = f"; a list is written as JSON, or as one {word.key}=... for each item" if depth else ""
-    raise UsageError(f"{word.key}: {word.shown} {fault}{hint}")
+    raise UsageError(f"{word.key}: {word.shown(schema)} {fault}{hint}")
 
 
 def _choice(text: str, values: Sequence[Any]) -> list[Any]:

@@ -91,6 +91,23 @@ def test_a_text_that_cannot_be_typed_is_refused_by_name(schema: Any, text: str) 
         given.typed({"properties": {"key": schema}})
 
 
+@pytest.mark.parametrize(
+    ("word", "schema"),
+    [
+        ("api_key=geheim", {"type": "integer"}),
+        ("api_key:=geheim", {}),
+        ("a=geheim", {"type": "integer", "writeOnly": True}),
+        ("a=geheim", {"enum": ["x"], "format": "password"}),
+        ("a:=Bearer geheim-und-lang", {}),
+    ],
+)
+def test_a_secret_that_cannot_be_typed_is_not_shown(word: str, schema: Any) -> None:
+    with pytest.raises(UsageError, match="the value is") as raised:
+        read_arguments([word]).typed({"additionalProperties": schema})
+
+    assert "geheim" not in str(raised.value)
+
+
 def test_a_schema_that_refers_to_itself_leaves_a_string() -> None:
     schema = {"properties": {"key": {"$ref": "#/properties/key"}}}
 
