@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from .._concurrency.fork import hold_off
 from .._protocol.urls import is_loopback
 from ._errors import Place
-from ._keys import plain
+from ._keys import plain, unknown
 from ._variables import Variables
 
 # By their letters alone, as in `_keys`.
@@ -58,7 +58,7 @@ def check_auth(value: Any, place: Place) -> Iterator[str]:
         if plain(name) in _LOOKED_UP:
             yield f"{place.at(name)}: ignored, since it is looked up; `issuer` says whom to ask"
         elif plain(name) not in _KEYS and not name.startswith(("_", "//", "$")):
-            yield f"{place.at(name)}: unknown, and ignored"
+            yield f"{place.at(name)}: {unknown(name, _KEYS)}"
     kind_of(settings(value), place)
 
 

@@ -63,7 +63,7 @@ class Given:
 
     def guess(self, *names: str) -> str:
         """Return what to add to an error because keys with one of these meanings may be misspelt."""
-        guesses = ((key, guess(key)) for key in self._unknown)
+        guesses = ((key, guess(key, FIELDS)) for key in self._unknown)
         close = [
             f"did you mean {each!r} by {key!r}?" for key, each in guesses if FIELDS.get(each or "") in names
         ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
 from typing import Optional
 
 # By their letters alone: `httpUrl`, `http_url` and `HTTP_URL` are the same key.
@@ -79,11 +80,16 @@ def warning_about(key: str) -> Optional[str]:
         return None
     if name in _NOT_SUPPORTED:
         return "this is not supported, and ignored"
-    close = guess(key)
+    return unknown(key, FIELDS)
+
+
+def unknown(key: str, known: Iterable[str]) -> str:
+    """Return what is to be said of a key that means nothing, beside those that do."""
+    close = guess(key, known)
     return "unknown, and ignored" + (f"; did you mean {close!r}?" if close else "")
 
 
-def guess(key: str) -> Optional[str]:
+def guess(key: str, known: Iterable[str]) -> Optional[str]:
     """Return the key that may have been meant by one that there is not."""
-    close = difflib.get_close_matches(plain(key), FIELDS, 1)
+    close = difflib.get_close_matches(plain(key), known, 1)
     return close[0] if close else None

@@ -205,11 +205,11 @@ def test_an_unknown_key_is_ignored_with_a_warning_that_names_file_server_and_key
 
 
 def test_unknown_keys_of_an_authorization_are_named_too() -> None:
-    entry = {"url": "https://h", "oauth": {"clientId": "a", "tokenUrl": "https://t", "cleint": "b"}}
+    entry = {"url": "https://h", "oauth": {"clientId": "a", "tokenUrl": "https://t", "cleint_id": "b"}}
 
     assert [text.partition("key ")[2] for text in load_config(files.one(**entry)).warnings] == [
         "'oauth.tokenUrl': ignored, since it is looked up; `issuer` says whom to ask",
-        "'oauth.cleint': unknown, and ignored",
+        "'oauth.cleint_id': unknown, and ignored; did you mean 'clientid'?",
     ]
 
 
