@@ -36,8 +36,7 @@ def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> 
 def _told(error: Any, root: Mapping[str, Any]) -> str:
     path, rule, wanted = list(error.absolute_path), error.validator, error.validator_value
     if rule == "required" and isinstance(wanted, list):
-        missing = ", ".join(str(name) for name in wanted if name not in error.instance)
-        return f"{_before(path)}missing: {missing}"
+        return f"{_before(path)}{_missing(wanted, error.instance, error.schema)}"
     if rule == "additionalProperties" and wanted is False and "patternProperties" not in error.schema:
         known = error.schema.get("properties", {})
         name = next(each for each in error.instance if each not in known)
@@ -47,6 +46,13 @@ def _told(error: Any, root: Mapping[str, Any]) -> str:
         return f"{_before(path)}a value is not wanted there"
     shown = shown_value(path, error.instance, error.schema)
     return f"{place(path) or 'the arguments'}: {shown} {_fault(rule, wanted, error.instance, root)}"
+
+
+def _missing(wanted: Sequence[str], value: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+    missing = [name for name in wanted if name not in value]
+    others = [name for name in value if name not in schema.get("properties", {})]
+    misspelt = next((f"; did you mean it by {each}?" for each in others if guessed(each, missing)), "")
+    return f"missing: {', '.join(missing)}{misspelt}"
 
 
 def _before(path: Sequence[Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Optional
+from typing import Any
 
 MAX_REFS = 20
 KINDS: dict[str, Any] = {
@@ -17,8 +17,7 @@ KINDS: dict[str, Any] = {
     "string": str,
 }
 """The types of JSON Schema, and the classes of their values."""
-# With these a schema says of other names what it wants.
-_OPEN = ("additionalProperties", "patternProperties", "unevaluatedProperties", "$dynamicRef")
+_OTHERS = ("additionalProperties", "patternProperties", "unevaluatedProperties", "$dynamicRef")
 _COMBINED = ("anyOf", "oneOf", "allOf")
 
 
@@ -31,15 +30,20 @@ def schema_of(root: Mapping[str, Any], key: str) -> Any:
     return root.get("additionalProperties")
 
 
-def known_names(root: Mapping[str, Any]) -> Optional[list[str]]:
-    """Return the names of the arguments that there are, ``None`` if others may be meant to be there."""
-    names: list[str] = []
-    for each in _objects(root):
-        if any(word in each for word in _OPEN):
-            return None
-        properties = each.get("properties")
-        names += list(properties) if isinstance(properties, Mapping) else []
-    return names or None
+def declared_names(root: Mapping[str, Any]) -> list[str]:
+    """Return the names of the arguments that are declared."""
+    declared = [each.get("properties") for each in _objects(root)]
+    return [name for properties in declared if isinstance(properties, Mapping) for name in properties]
+
+
+def tells_of_others(root: Mapping[str, Any]) -> bool:
+    """Whether it is said what arguments may be that are not declared: anything, something, or nothing."""
+    return any(word in each for each in _objects(root) for word in _OTHERS)
+
+
+def admits_object(schema: Any, root: Mapping[str, Any]) -> bool:
+    """Whether an argument may be an object."""
+    return any("object" in (kinds(each) or ["object"]) for each in alternatives(schema, root))
 
 
 def _objects(root: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

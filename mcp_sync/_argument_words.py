@@ -24,7 +24,17 @@ from dataclasses import dataclass
 from typing import Any, Optional
 
 from ._argument_check import check_arguments, no_type, none_of, shown_value
-from ._argument_schemas import MAX_REFS, alternatives, choices, guessed, kinds, known_names, schema_of
+from ._argument_schemas import (
+    MAX_REFS,
+    admits_object,
+    alternatives,
+    choices,
+    declared_names,
+    guessed,
+    kinds,
+    schema_of,
+    tells_of_others,
+)
 from ._masking import without_credentials
 from ._protocol.form_formats import FALSE, TRUE, typed_number
 from .errors import MethodNotFound, ProtocolError, RemoteError, UsageError
@@ -107,8 +117,9 @@ class GivenArguments:
                 raise UsageError(f"{word.key} is given twice")
             seen.add(word.key)
         if schema is not None and check:
-            _check_names(arguments, schema)
+            _refuse_fields(arguments, schema)
             check_arguments(arguments, schema)
+            _warn_of_undeclared(arguments, schema)
         return arguments
 
 
@@ -217,25 +228,31 @@ def _no_constant(name: str) -> Any:
 # --- by the schema ----------------------------------------------------------------------------------------
 
 
-def _check_names(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
-    """Say what is probably misspelt, where the schema itself admits any name.
+def _refuse_fields(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
+    """Refuse names with a dot that are meant to be fields of another argument.
 
     Raises:
-        UsageError: A name with a dot was meant to be a field of another argument.
+        UsageError: There is one.
     """
-    known = known_names(schema)
+    declared = declared_names(schema)
     for name in arguments:
-        if known is None or name in known:
-            continue
         whole, dot, field = name.partition(".")
-        if dot and whole in known and _admits_object(schema_of(schema, whole), schema):
+        is_field = (
+            dot and whole in declared and name not in declared and not schema.get("additionalProperties")
+        )
+        if is_field and admits_object(schema_of(schema, whole), schema):
             hint = f"a field of {whole} is written {whole}:='{{\"{field}\": ...}}'"
             raise UsageError(f"{name}: no such argument; {hint}")
-        logger.warning("%s: the tool declares no such argument%s", name, guessed(name, known))
 
 
-def _admits_object(schema: Any, root: Mapping[str, Any]) -> bool:
-    return any("object" in (kinds(each) or ["object"]) for each in alternatives(schema, root))
+def _warn_of_undeclared(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
+    """Tell what may be misspelt, where the schema leaves open which arguments there are."""
+    declared = declared_names(schema)
+    if not declared or tells_of_others(schema):
+        return
+    for name in arguments:
+        if name not in declared:
+            logger.warning("%s: the tool declares no such argument%s", name, guessed(name, declared))
 
 
 def _value(word: Given, root: Mapping[str, Any], check: bool, is_repeated: bool) -> Any:

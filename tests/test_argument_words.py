@@ -192,6 +192,9 @@ def test_a_field_of_another_argument_is_told_how_to_write_it() -> None:
     with pytest.raises(UsageError, match=r"a field of other is written"):
         read_arguments(["other.a=b"]).typed(schema)
     assert read_arguments(["text.a=b"]).typed(schema) == {"text.a": "b"}
+    assert read_arguments(["other.a=b"]).typed({**schema, "additionalProperties": True}) == {"other.a": "b"}
+    with pytest.raises(UsageError, match=r"a field of other is written"):
+        read_arguments(["other.a=b"]).typed({**schema, "additionalProperties": False})
 
 
 def test_what_may_be_misspelt_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
@@ -204,6 +207,8 @@ def test_what_may_be_misspelt_is_warned_of(caplog: pytest.LogCaptureFixture) -> 
         "other: the tool declares no such argument",
     ]
     caplog.clear()
+    with pytest.raises(UsageError, match=r"missing: city, at; did you mean it by City\?"):
+        given.typed({**schema, "required": ["city", "at"]})
     for more in ({"additionalProperties": True}, {"patternProperties": {"x": {}}}):
         given.typed({**schema, **more})
     given.typed(schema, check=False)
