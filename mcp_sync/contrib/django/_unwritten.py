@@ -3,7 +3,7 @@
 A transaction locks the whole file, for as long as a call takes, and the token that the call waits for may
 have to be replaced meanwhile: by the very request whose transaction it is, or by another one. Neither can
 wait for the other. So the new record goes into a file that is named like its row, encrypted as there, and
-counts as long as the row has the version that it replaces.
+counts as long as the row has the version that it replaces, or is not there.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
 from ..._concurrency.deadline import Deadline
+from ...auth import Key
 from ...auth._locks import FolderLocks
 from ...auth._private_files import check_folder, make_folder, read_private, remove_private, write_private
 
@@ -26,12 +27,16 @@ class Draft(NamedTuple):
     """A record that is not in its row yet.
 
     Attributes:
-        replaces: The version of the row that it replaces.
+        alias: The server.
+        key: What it is kept under.
+        replaces: The version of the row that it replaces, ``None`` if there is none.
         version: Its own.
         data: What becomes of the column ``data``, ``None`` if the row is to go.
     """
 
-    replaces: str
+    alias: str
+    key: Key
+    replaces: Optional[str]
     version: str
     data: Optional[str]
 
@@ -61,8 +66,11 @@ class Unwritten:
     def get(self, name: str) -> Optional[Draft]:
         """Return the record for a row, ``None`` if there is none: as good as always."""
         data = read_private(self._path(name))
+        if data is None:
+            return None
         try:
-            return None if data is None else Draft(**json.loads(data))
+            draft = Draft(**json.loads(data))
+            return draft._replace(key=Key(*draft.key))
         except (TypeError, ValueError):
             return None
 

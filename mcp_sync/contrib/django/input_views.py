@@ -8,13 +8,10 @@ from typing import Any, Optional
 from urllib.parse import urlencode
 
 from django.contrib.auth.views import redirect_to_login
-from django.db import DatabaseError, transaction
+from django.db import DatabaseError
 from django.http import Http404, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
-from django.utils.decorators import method_decorator
 from django.utils.http import url_has_allowed_host_and_scheme
-from django.views import View
-from django.views.decorators.cache import never_cache
 
 from ... import types
 from ...elicitation import cancel, decline
@@ -31,14 +28,14 @@ from .authorization import path_of
 from .forms import QuestionForm
 from .middleware import BACK, NO_DATABASE, answer_to
 from .models import PendingInput
+from .views import Page
 
 logger = logging.getLogger("mcp_sync.django")
 
 _REFUSALS = {"decline": decline, "cancel": cancel}
 
 
-@method_decorator([never_cache, transaction.non_atomic_requests], name="dispatch")
-class PendingInputView(View):
+class PendingInputView(Page):
     """Shows the form (GET), and goes on with the call (POST: ``action`` is accept, decline or cancel).
 
     Attributes:

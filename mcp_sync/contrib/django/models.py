@@ -25,7 +25,20 @@ class Records(models.Manager):
         return super().get_queryset().using(conf.get("DATABASE"))
 
 
-class Record(models.Model):
+class Kept(models.Model):
+    """A row in that database: also a new one, for which Django's routers would have no reason to take it."""
+
+    objects = Records()
+
+    class Meta:
+        abstract = True
+
+    def save(self, *args: Any, using: Optional[str] = None, **options: Any) -> None:
+        """See `django.db.models.Model.save`."""
+        super().save(*args, using=using or conf.get("DATABASE"), **options)
+
+
+class Record(Kept):
     """What a token store keeps under one key. The columns beside ``data`` are for people and look-ups.
 
     Attributes:
@@ -46,8 +59,6 @@ class Record(models.Model):
     data = models.TextField()
     created = models.DateTimeField(default=timezone.now)
     updated = models.DateTimeField(default=timezone.now, db_index=True)
-
-    objects = Records()
 
     class Meta:
         abstract = True
@@ -86,7 +97,7 @@ class StoreLock(models.Model):
     key = models.CharField(max_length=64, primary_key=True)
 
 
-class PendingInput(models.Model):
+class PendingInput(Kept):
     """A call that waits for its user to fill in a form.
 
     Attributes:
@@ -123,8 +134,6 @@ class PendingInput(models.Model):
     updated = models.DateTimeField(default=timezone.now)
     expires = models.DateTimeField(db_index=True)
 
-    objects = Records()
-
     def __str__(self) -> str:
         return f"{self.method} for {self.alias}, {self.status}"
 
@@ -134,7 +143,7 @@ class PendingInput(models.Model):
         return bool(self.expires <= timezone.now())
 
 
-class TaskRecord(models.Model):
+class TaskRecord(Kept):
     """A task that goes on at a server.
 
     Attributes:
@@ -158,8 +167,6 @@ class TaskRecord(models.Model):
     created = models.DateTimeField(default=timezone.now)
     updated = models.DateTimeField(default=timezone.now)
     expires = models.DateTimeField(null=True, blank=True, db_index=True)
-
-    objects = Records()
 
     class Meta:
         constraints = [

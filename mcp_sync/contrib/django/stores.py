@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime, timezone
-from typing import Any, Callable, Optional, TypeVar
+from typing import Any, Optional, TypeVar
 
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
@@ -21,7 +21,7 @@ from ...auth._errand import errand_here
 from ...auth._locks import ThreadLocks
 from ...auth._records import Key
 from ...auth._store import Stored, new_version
-from ...errors import AuthError, MCPError
+from ...errors import AuthError, CallTimeout
 from . import _connections, conf, crypto, models, signals
 from ._row_lock import row_lock
 from ._unwritten import Draft, Unwritten, unwritten_of
@@ -36,7 +36,6 @@ _MODELS: dict[str, Any] = {
     "client": models.ClientRegistration,
     "pending": models.PendingFlow,
 }
-_ALL_MODELS: tuple[Any, ...] = (*_MODELS.values(), models.ServerMetadata)
 _CHANGE_PATIENCE = 10.0  # for others who change the same row, in seconds
 # For SQLite's lock on its file, in seconds: a transaction of milliseconds is waited for, and no other.
 _WRITE_PATIENCE = 0.1
@@ -82,17 +81,16 @@ class ModelTokenStore:
         drafts = {name: unwritten.get(name) for name in names} if unwritten is not None else {}
         rows = _connections.run(lambda: _read(names), self.alias, reads=True)
         found = {}
-        for name, (data, version) in rows.items():
+        for name, key in names.items():
+            data, version = rows.get(name, (None, None))
             draft = drafts.get(name)
             if unwritten is not None and draft is not None:
-                self._settle(unwritten, names[name], name)
-            current = draft if draft is not None and draft.replaces == version else Draft("", version, data)
-            if current.data is not None:
-                found[names[name]] = _stored(current.data, current.version, name, names[name])
+                settle(unwritten, name, 0.0)
+                if draft.replaces == version:
+                    data, version = draft.data, draft.version
+            if data is not None and version is not None:
+                found[key] = _stored(data, version, name, key)
         return found
-
-    def _run(self, operation: Callable[[], T], patience: Optional[float] = None) -> T:
-        return _connections.run(operation, self.alias, patience=patience)
 
     @sensitive_variables()
     def put(self, key: Key, value: Optional[Mapping[str, Any]], expected: Optional[str]) -> bool:
@@ -101,64 +99,40 @@ class ModelTokenStore:
         before = self.get(key) if key.kind == "grant" and expected is not None and value is not None else None
         row = None if value is None else _row(key, value, name, new_version())
         unwritten = unwritten_here()
-        draft = unwritten.get(name) if unwritten is not None and expected is None else None
-        if draft is not None and draft.data is None and row is not None:
-            expected = draft.version  # The row is there still, and is to go.
-        if expected is None:
-            is_done = self._run(lambda: _insert(key, name, self.alias, row))
+        if unwritten is None:
+            is_done = _connections.run(lambda: _write(self.alias, key, name, expected, row), self.alias)
         else:
-            is_done = self._replace(unwritten, key, name, expected, row)
+            is_done = self._put(unwritten, key, name, expected, row)
         # What is there already is written once more before a refresh, to see that it can be written.
         if is_done and key.kind == "grant" and (before is None or before.value != value):
             self._tell(key, value, expected)
         return is_done
 
     @sensitive_variables()
-    def _replace(
-        self,
-        unwritten: Optional[Unwritten],
-        key: Key,
-        name: str,
-        expected: str,
-        row: Optional[dict[str, Any]],
+    def _put(
+        self, unwritten: Unwritten, key: Key, name: str, expected: Optional[str], row: Optional[_Columns]
     ) -> bool:
-        if unwritten is None:
-            return self._run(lambda: _replace(key, name, expected, row))
+        """Do what `put` is for with SQLite: in a file, if the database cannot be written."""
         with unwritten.changing(name, errand_here().within(_CHANGE_PATIENCE)):
             draft = unwritten.get(name)
-            if draft is not None and draft.replaces == expected:
-                return False  # Somebody else has done so.
-            replaces = draft.replaces if draft is not None and draft.version == expected else expected
+            rows = _connections.run(lambda: _read({name: key}), self.alias, reads=True)
+            version = current = rows[name][1] if name in rows else None
+            if draft is not None and draft.replaces == version:
+                current = None if draft.data is None else draft.version
+            if current != expected:
+                return False
             try:
                 patience = _WRITE_PATIENCE if draft is None else 0.0
-                is_done = self._run(lambda: _replace(key, name, replaces, row), patience)
+                is_done = _connections.run(
+                    lambda: _write(self.alias, key, name, version, row), self.alias, patience=patience
+                )
             except _connections.StoreLocked:
-                rows = _connections.run(lambda: _read({name: key}), self.alias, reads=True)
-                if name not in rows or rows[name][1] != replaces:
-                    return False
-                version, data = (new_version(), None) if row is None else (row["version"], row["data"])
-                unwritten.put(name, Draft(replaces, version, data))
+                new, data = (new_version(), None) if row is None else (row["version"], row["data"])
+                unwritten.put(name, Draft(self.alias, key, version, new, data))
                 return True
             if draft is not None:
                 unwritten.remove(name)
             return is_done
-
-    @sensitive_variables()
-    def _settle(self, unwritten: Unwritten, key: Key, name: str) -> None:
-        """Write a record into its row, if that can be done at once."""
-        # Whoever asks may be the one who keeps it from being written.
-        if _connections.look() or _connections.is_in_transaction():
-            return
-        with suppress(MCPError), unwritten.changing(name, Deadline(_WRITE_PATIENCE)):
-            draft = unwritten.get(name)
-            if draft is None:
-                return
-            row: Optional[_Columns] = None
-            if draft.data is not None:
-                value = _stored(draft.data, draft.version, name, key).value
-                row = {**columns(key, value), "version": draft.version, "data": draft.data}
-            self._run(lambda: _replace(key, name, draft.replaces, row), 0.0)
-            unwritten.remove(name)
 
     def _tell(self, key: Key, value: Any, expected: Optional[str]) -> None:
         created = signals.grant_created if expected is None else signals.grant_refreshed
@@ -187,34 +161,42 @@ def unwritten_here() -> Optional[Unwritten]:
     return None if _connections.is_test_case() else unwritten_of(connection)
 
 
-def reseal_unwritten() -> tuple[int, int]:
-    """Encrypt with the first key what is not in its row yet; return how much was, and how much cannot be."""
-    unwritten, done, lost = unwritten_here(), 0, 0
-    for name in unwritten.names() if unwritten is not None else ():
-        assert unwritten is not None
-        with unwritten.changing(name, Deadline(_CHANGE_PATIENCE)):
-            draft = unwritten.get(name)
-            if draft is None or draft.data is None:
-                continue
-            data = crypto.sealer().reseal(draft.data)
-            if data is None:
-                lost += 1
-            else:
-                unwritten.put(name, draft._replace(data=data))
-                done += 1
-    return done, lost
+@sensitive_variables()
+def settle(unwritten: Unwritten, name: str, patience: Optional[float]) -> None:
+    """Write a record into its row if that can be done, and drop it if its row was changed or is gone.
+
+    Args:
+        unwritten: Where it is.
+        name: The name of its row.
+        patience: How long to wait for a lock of SQLite, in seconds; by default as the settings say.
+    """
+    if _connections.is_in_transaction():
+        return  # It may be this that keeps it from being written.
+    deadline = Deadline(_CHANGE_PATIENCE if patience is None else _WRITE_PATIENCE)
+    with suppress(CallTimeout, _connections.StoreLocked), unwritten.changing(name, deadline):
+        draft = unwritten.get(name)
+        if draft is not None:
+            row = _row_of(draft, name)
+            about = (draft.alias, draft.key, name, draft.replaces, row)
+            with suppress(_UserIsGone):
+                _connections.run(lambda: _write(*about), draft.alias, patience=patience)
+        unwritten.remove(name)
 
 
-def prune_unwritten() -> None:
-    """Remove what will never be in its row, because that is gone or was replaced."""
+def settle_all() -> None:
+    """Write into their rows what is not there yet."""
     unwritten = unwritten_here()
-    for name in unwritten.names() if unwritten is not None else ():
-        assert unwritten is not None
-        with unwritten.changing(name, Deadline(_CHANGE_PATIENCE)):
-            draft = unwritten.get(name)
-            rows = {"key": name, "version": draft.replaces if draft is not None else ""}
-            if not any(each.objects.filter(**rows).exists() for each in _ALL_MODELS):
-                unwritten.remove(name)
+    if unwritten is not None and not _connections.look():
+        for name in unwritten.names():
+            settle(unwritten, name, None)
+
+
+@sensitive_variables()
+def _row_of(draft: Draft, name: str) -> Optional[_Columns]:
+    if draft.data is None:
+        return None
+    value = _stored(draft.data, draft.version, name, draft.key).value
+    return {**columns(draft.key, value), "version": draft.version, "data": draft.data}
 
 
 def digest(alias: str, key: Key) -> str:
@@ -265,10 +247,6 @@ def _model(key: Key) -> Any:
     return _MODELS.get(key.kind, models.ServerMetadata)
 
 
-def _rows(key: Key) -> Any:
-    return _model(key).objects.all()
-
-
 def _read(keys: Mapping[str, Key]) -> dict[str, tuple[str, str]]:
     """Return data and version of rows by their names. Each request does this: so it is written out."""
     connection = connections[conf.get("DATABASE")]
@@ -312,8 +290,16 @@ def _row(key: Key, value: Mapping[str, Any], name: str, version: str) -> dict[st
     return {**columns(key, value), "version": version, "data": crypto.sealer().seal(dict(value), name)}
 
 
-def _insert(key: Key, name: str, alias: str, row: Optional[_Columns]) -> bool:
-    rows = _rows(key)
+class _UserIsGone(AuthError):
+    """There is nobody any more whose grant it would be."""
+
+
+def _write(alias: str, key: Key, name: str, version: Optional[str], row: Optional[_Columns]) -> bool:
+    """Replace the row with a version, or what is not there; return whether it was so."""
+    rows = _model(key).objects.all()
+    if version is not None:
+        rows = rows.filter(key=name, version=version)
+        return bool(rows.delete()[0] if row is None else rows.update(**row))
     if row is None:
         return not rows.filter(key=name).exists()
     try:
@@ -323,9 +309,4 @@ def _insert(key: Key, name: str, alias: str, row: Optional[_Columns]) -> bool:
     except IntegrityError:
         if rows.filter(key=name).exists():
             return False
-    raise AuthError("the user whose grant this would be is gone")
-
-
-def _replace(key: Key, name: str, version: str, row: Optional[_Columns]) -> bool:
-    rows = _rows(key).filter(key=name, version=version)
-    return bool(rows.delete()[0] if row is None else rows.update(**row))
+    raise _UserIsGone("the user whose grant this would be is gone")

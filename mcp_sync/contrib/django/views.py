@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 from django.conf import settings
 from django.contrib.auth.views import redirect_to_login
-from django.db import DatabaseError, transaction
+from django.db import DEFAULT_DB_ALIAS, DatabaseError, transaction
 from django.http import Http404, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.shortcuts import render
 from django.utils.decorators import method_decorator
@@ -40,8 +40,19 @@ _MOST_PLACES = 20
 _NOT_SET_UP = "This site is not set up for that: see its log."
 
 
-@method_decorator([never_cache, transaction.non_atomic_requests], name="dispatch")
-class ServerView(View):
+class Page(View):
+    """A page that nobody keeps, and whose changes stay, whatever becomes of the request."""
+
+    @classmethod
+    def as_view(cls, **options: Any) -> Any:
+        """See `View.as_view`."""
+        view = never_cache(super().as_view(**options))
+        for database in (DEFAULT_DB_ALIAS, conf.get("DATABASE")):
+            transaction.non_atomic_requests(using=database)(view)
+        return view
+
+
+class ServerView(Page):
     """What the pages have in common.
 
     Attributes:

@@ -22,6 +22,7 @@ def test_a_user_connects_and_a_view_calls_a_tool_as_them(guarded, ada):
     assert away["Location"] == "/mcp/connect/guarded/?next=%2Fwhoami%2F"
     page = browser.get(away["Location"])
     assert page.status_code == 200
+    assert "no-store" in page["Cache-Control"]
     assert guarded.url in page.content.decode()
     back = connect(browser, guarded.auth, "ada at the server")
     assert (back.status_code, back["Location"]) == (302, "/whoami/")

@@ -175,7 +175,35 @@ def test_what_could_not_be_written_goes_with_its_row(store, ada):
 
 
 @on_sqlite
-def test_what_could_not_be_written_has_the_keys_of_the_rows_and_is_removed_with_them(store, ada):
+def test_what_is_new_while_the_database_is_locked_becomes_a_row(store, ada):
+    def change():
+        assert store.put(KEY, {"n": 1}, None)
+        assert not store.put(KEY, {"n": 2}, None)
+        assert store.get(KEY).value == {"n": 1}
+        assert store.put(KEY, {"n": 3}, store.get(KEY).version)
+
+    _locked_while(change)
+    assert not Grant.objects.exists()
+    assert not store.put(KEY, {"n": 4}, None)
+    assert store.get(KEY).value == {"n": 3}
+    assert crypto.sealer().unseal(Grant.objects.get().data, digest("a", KEY)) == {"n": 3}
+    assert store.put(KEY, None, store.get(KEY).version)
+    assert store.get(KEY) is None
+
+
+@on_sqlite
+def test_what_is_new_for_a_user_who_is_gone_meanwhile_is_dropped(store, ada, bob):
+    key = KEY._replace(principal=f"user:{bob.pk}")
+    _locked_while(lambda: store.put(key, {"n": 1}, None))
+    bob.delete()
+    store.get(key)
+    assert store.get(key) is None
+    assert unwritten_of(connection).get(digest("a", key)) is None
+
+
+@pytest.mark.parametrize("command", ["mcp_rotate", "mcp_prune"])
+@on_sqlite
+def test_commands_write_what_could_not_be_written(store, ada, command):
     def change():
         assert store.put(KEY, {"n": 2}, store.get(KEY).version)
 
@@ -183,15 +211,10 @@ def test_what_could_not_be_written_has_the_keys_of_the_rows_and_is_removed_with_
         store.put(KEY, {"n": 1}, None)
         _locked_while(change)
     with override_settings(MCP_SYNC={"ENCRYPTION_KEYS": ["new", "old"]}):
-        call_command("mcp_rotate", stdout=StringIO())
-    with override_settings(MCP_SYNC={"ENCRYPTION_KEYS": ["new"]}):
-        with transaction.atomic():  # In which nothing is written.
-            assert store.get(KEY).value == {"n": 2}
-        call_command("mcp_prune", stdout=StringIO())
-        assert unwritten_of(connection).get(digest("a", KEY)) is not None
-        Grant.objects.all().delete()
-        call_command("mcp_prune", stdout=StringIO())
+        call_command(command, stdout=StringIO())
+    with override_settings(MCP_SYNC={"ENCRYPTION_KEYS": ["new" if command == "mcp_rotate" else "old"]}):
         assert unwritten_of(connection).get(digest("a", KEY)) is None
+        assert crypto.sealer().unseal(Grant.objects.get().data, digest("a", KEY)) == {"n": 2}
 
 
 @on_sqlite

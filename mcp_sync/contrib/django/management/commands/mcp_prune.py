@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from mcp_sync.auth._vault import PENDING_LIFE
 from mcp_sync.contrib.django.models import PendingFlow, PendingInput, TaskRecord
-from mcp_sync.contrib.django.stores import prune_unwritten
+from mcp_sync.contrib.django.stores import settle_all
 
 
 class Command(BaseCommand):
@@ -34,10 +34,10 @@ class Command(BaseCommand):
         days = options["task_days"]
         if not 0 <= days <= 36_500:
             raise CommandError("--task-days must be a number of days, 0 or more")
+        settle_all()
         now = timezone.now()
         flows = PendingFlow.objects.filter(updated__lt=now - 2 * timedelta(seconds=PENDING_LIFE)).delete()[0]
         inputs = PendingInput.objects.filter(expires__lt=now).delete()[0]
         old = Q(expires=None, updated__lt=now - timedelta(days=days))
         tasks = TaskRecord.objects.filter(Q(expires__lt=now) | old).delete()[0]
-        prune_unwritten()
         self.stdout.write(f"deleted: {flows} logins, {inputs} questions, {tasks} tasks")

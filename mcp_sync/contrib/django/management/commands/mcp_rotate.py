@@ -25,7 +25,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Do it, row by row; what changes meanwhile is left alone, as the first key encrypts it anyway."""
-        done, lost = stores.reseal_unwritten()
+        stores.settle_all()
+        done = lost = 0
         for model, columns in _COLUMNS.items():
             for column in columns:
                 rows = model.objects.exclude(**{column: ""}).values_list("pk", column)
