@@ -39,7 +39,9 @@ def struck(text: str, secrets: Iterable[str]) -> str:
     if not known:
         return text
     text = text[:_MOST_WORDS]
-    for spelling in sorted({each for secret in known for each in _spellings(secret)}, key=len, reverse=True):
+    for spelling in sorted(
+        {each for secret in known for each in spellings_of(secret)}, key=len, reverse=True
+    ):
         text = _without(text, spelling)
     # Words with the gaps between them.
     parts = re.split(r"(\s+)", text)
@@ -94,7 +96,7 @@ def _is_failure(message: Mapping[str, Any]) -> bool:
 
 def without(value: Any, secrets: Iterable[str]) -> Any:
     """Return a copy of a JSON value without secrets, in whatever common spelling they stand in it."""
-    known = {each for secret in secrets if len(secret) >= _SHORTEST for each in _spellings(secret)}
+    known = {each for secret in secrets if len(secret) >= _SHORTEST for each in spellings_of(secret)}
     return _without_any(value, sorted(known, key=len, reverse=True))
 
 
@@ -108,7 +110,8 @@ def _without_any(value: Any, spellings: list[str]) -> Any:
     return [_without_any(item, spellings) for item in value] if isinstance(value, list) else value
 
 
-def _spellings(secret: str) -> Iterator[str]:
+def spellings_of(secret: str) -> Iterator[str]:
+    """Give the common spellings of a secret in texts: its own, and those of forms, HTML and JSON."""
     encoded = {quote(secret, safe="", errors="replace"), quote(secret, errors="replace")}
     encoded.add(quote_plus(secret, errors="replace"))
     yield secret

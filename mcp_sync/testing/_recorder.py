@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import weakref
 from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Callable, Optional, Union
@@ -14,7 +15,8 @@ from .._concurrency.pending import PendingCall
 from ..errors import MCPError
 from ..transports._base import Channel, Frame, Inbound, Settings
 from . import _tape
-from ._masking import HIDDEN, Mask
+from ._masking import Mask
+from ._secrets import known_of, known_of_channel, known_of_request, watched
 from ._tape import Tape
 
 # Headers that say nothing but what the message and the revision say.
@@ -35,9 +37,10 @@ class Recorder:
             client.call_tool("search", {"query": "x"})
 
     Secrets are masked: what stands under keys such as ``password`` or ``token``, what looks like a
-    credential, the headers, environment and password of the target, and what is named here. That is a help
-    and no proof: read a recording before you publish it. HTTP headers are not recorded, apart from two that
-    repeat method and revision.
+    credential, and what is named here. So are, wherever they stand and in both directions, the headers,
+    environment, passwords and keys of the target, the tokens and cookies that its requests carry, and what
+    has stood under such a key: as it is, quoted, or in Base64. That is a help and no proof: read a recording
+    before you publish it. HTTP headers are not recorded, apart from two that repeat method and revision.
 
     The format is described in `mcp_sync.testing._tape`; it has a version.
 
@@ -63,10 +66,11 @@ class Recorder:
     ) -> None:
         from ..client import make_target
 
-        self._target = make_target(target, {})
+        made = make_target(target, {})
         self._tape = Tape(Path(path))
-        self._hide = Mask(hide, [*secrets, *_secrets_of(self._target)])
+        self._hide = Mask(hide, [*secrets, *known_of(made)])
         self._mask = mask
+        self._target = watched(made, self.learn)
         self._numbers = itertools.count(1)
         self._name = next(_targets)
 
@@ -117,9 +121,16 @@ class Recorder:
         """Return what is no message without its secrets."""
         return self._hide(value)
 
+    def learn(self, secrets: Iterable[str]) -> None:
+        """Mask these texts from now on, and where they are recorded already."""
+        if self._hide.learn(secrets):
+            self._tape.change(self._hide.struck)
+
     def write(self, on: int, line: Mapping[str, Any], message: Any = None) -> None:
         """Write a line."""
         if isinstance(message, Mapping):
+            if self._hide.learn_from(message):
+                self._tape.change(self._hide.struck)
             named = {key: message[key] for key in ("method", "id") if key in message}
             line = {**line, **named, "message": self.masked(message)}
         self._tape.write(on, line)
@@ -156,6 +167,9 @@ class _Notes:
     def write(self, line: Mapping[str, Any], message: Any = None) -> None:
         self._recorder.write(self._number, line, message)
 
+    def learn(self, secrets: Iterable[str]) -> None:
+        self._recorder.learn(secrets)
+
     def fault(self, event: str, error: MCPError, **details: Any) -> None:
         described = self._recorder.hidden(_tape.described(error))
         self.write({"event": event, **details, "error": described})
@@ -182,7 +196,7 @@ class RecordedChannel:
         event = {"event": "open", "http": self._channel.is_http, "duplex": self._channel.duplex}
         self._notes.write(event)
         # Kept here: some channels refer to it weakly.
-        self._inbound: Any = _RecordedInbound(inbound, self._notes)
+        self._inbound: Any = _RecordedInbound(inbound, self._notes, self._channel)
         self._channel.start(self._inbound, deadline)
 
     def request(self, frame: Frame, call: PendingCall) -> None:
@@ -211,6 +225,7 @@ class RecordedChannel:
         headers = {name: value for name, value in frame.headers.items() if name.lower() in _HARMLESS}
         if headers:
             line["headers"] = headers
+        self._notes.learn(known_of_request(frame.headers))
         self._notes.write(line, json.loads(frame.body))
 
     def close(self, deadline: Deadline) -> None:
@@ -236,15 +251,18 @@ class RecordedChannel:
 class _RecordedInbound:
     """Writes down what comes in, and passes it on."""
 
-    def __init__(self, inbound: Inbound, notes: _Notes) -> None:
+    def __init__(self, inbound: Inbound, notes: _Notes, channel: Channel) -> None:
         self._inbound = inbound
         self._notes = notes
+        # Weakly: it has this.
+        self._channel = weakref.ref(channel)
 
     def receive(self, message: Any, call: Optional[PendingCall] = None) -> None:
         apart = self._notes.apart
         if apart is not None and isinstance(message, dict) and message.get("id") == apart.id:
             apart.settle(message)
             return
+        self._notes.learn(known_of_channel(self._channel()))
         for each in message if isinstance(message, list) else (message,):
             line: dict[str, Any] = {"to": "client"}
             if call is not None:
@@ -259,19 +277,3 @@ class _RecordedInbound:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inbound, name)
-
-
-def _secrets_of(target: Any) -> list[str]:
-    """Return what a target knows that nobody else should: values of headers, environment and credentials."""
-    found: list[str] = []
-    for name, value in {**(getattr(target, "headers", None) or {})}.items():
-        found += [str(value), str(value).rpartition(" ")[2]] if name.lower() not in _PLAIN else []
-    found += [str(value) for value in (getattr(target, "env", None) or {}).values()]
-    auth = getattr(target, "auth", None)
-    found += [part for part in auth if isinstance(part, str)][1:] if isinstance(auth, tuple) else []
-    # What is shorter stands for other things, too.
-    return [value for value in found if len(value) >= _SHORTEST and value != HIDDEN]
-
-
-_PLAIN = ("accept", "accept-language", "content-type", "user-agent", "origin")
-_SHORTEST = 6

@@ -323,10 +323,20 @@ def _fits(recorded: Any, value: Any) -> bool:
         pattern = ".*".join(map(re.escape, recorded.split(HIDDEN)))
         return isinstance(value, str) and re.fullmatch(pattern, value, re.DOTALL) is not None
     if isinstance(recorded, dict) and isinstance(value, dict):
-        return recorded.keys() == value.keys() and all(_fits(recorded[key], value[key]) for key in recorded)
+        return _fits_mapping(recorded, value)
     if isinstance(recorded, list) and isinstance(value, list):
         return len(recorded) == len(value) and all(map(_fits, recorded, value))
     return bool(recorded == value) and isinstance(recorded, bool) == isinstance(value, bool)
+
+
+def _fits_mapping(recorded: dict[str, Any], value: dict[str, Any]) -> bool:
+    # A key may be masked, too: then it stands for whatever there is in its place.
+    masked = [key for key in recorded if HIDDEN in key and key not in value]
+    others = [key for key in value if key not in recorded]
+    pairs = [*zip(masked, others), *((key, key) for key in recorded if key not in masked)]
+    if len(recorded) != len(value) or len(masked) != len(others):
+        return False
+    return all(key in value and _fits(recorded[mine], value[key]) for mine, key in pairs)
 
 
 def _shown(method: str, params: Any) -> str:

@@ -24,10 +24,11 @@ the version of the format; a reader refuses one that it does not know. Every oth
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 from .. import errors
 from ..errors import UsageError
@@ -62,7 +63,7 @@ _KEPT = (
 class Tape:
     """The file of a recording, written line by line.
 
-    Each line is appended in one piece, so that any number of threads may write.
+    Any number of threads may write.
 
     Args:
         path: The file.
@@ -71,6 +72,8 @@ class Tape:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._began = time.monotonic()
+        # Held while the file is written to.
+        self._writing = threading.Lock()
 
     def begin(self, server: str) -> None:
         """Start the file anew."""
@@ -82,8 +85,17 @@ class Tape:
         """Append a line."""
         at = round(time.monotonic() - self._began, 4)
         data = _line({"on": on, "at": at, **line})
-        with self.path.open("ab", buffering=0) as file:
+        with self._writing, self.path.open("ab", buffering=0) as file:
             file.write(data)
+
+    def change(self, change: Callable[[str], str]) -> None:
+        """Have a function change what is written already."""
+        with self._writing:
+            if self.path.exists():
+                text = self.path.read_bytes().decode("utf-8", "surrogatepass")
+                changed = change(text)
+                if changed != text:
+                    self.path.write_bytes(changed.encode("utf-8", "surrogatepass"))
 
 
 def _line(value: Mapping[str, Any]) -> bytes:
