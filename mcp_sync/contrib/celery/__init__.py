@@ -13,7 +13,7 @@
 
 How it is made: ``_servers``: the clients of a worker; ``_task``: `MCPTask`; ``_retrying``: which errors are
 worth a retry; ``errors``: what results keep of them; ``_progress``; ``_polling``: tasks of servers that take
-long, and questions.
+long, and questions; ``_claiming``: which of several answers counts.
 """
 
 from __future__ import annotations
@@ -26,14 +26,25 @@ from ..._concurrency.lazy import lazy
 from . import errors as errors
 
 if TYPE_CHECKING:
+    from ._claiming import AlreadyAnswered
     from ._polling import answer, look_again, question
     from ._retrying import LoginNeeded, retry_kwargs_for
     from ._servers import use_servers
     from ._task import MCPTask
 
-__all__ = ["LoginNeeded", "MCPTask", "answer", "look_again", "question", "retry_kwargs_for", "use_servers"]
+__all__ = [
+    "AlreadyAnswered",
+    "LoginNeeded",
+    "MCPTask",
+    "answer",
+    "look_again",
+    "question",
+    "retry_kwargs_for",
+    "use_servers",
+]
 
 _HOMES = {
+    "AlreadyAnswered": "_claiming",
     "LoginNeeded": "_retrying",
     "MCPTask": "_task",
     "answer": "_polling",

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import math
+import secrets
+import time
 from collections.abc import Mapping
-from typing import Any, Optional
+from contextlib import suppress
+from typing import Any, NoReturn, Optional
 
+from celery import states
+from celery.backends.base import DisabledBackend
+from celery.backends.rpc import RPCBackend
 from celery.exceptions import Ignore
 
 from ...errors import (
+    AuthError,
     CallTimeout,
     ConnectionLost,
     HTTPStatusError,
@@ -18,41 +26,71 @@ from ...errors import (
 )
 from ...options import UNSET
 from ...tasks._pace import Pace
+from ._claiming import AlreadyAnswered, claim, give_up
 from ._progress import STATE, short
 from ._servers import servers_of
 from ._task import INPUT_REQUIRED, MCPTask
 
 POLL, RESUME = "mcp_sync.poll", "mcp_sync.resume"
 RESUMING = "RESUMING"
+_ASKING = (INPUT_REQUIRED, RESUMING)
+_JOB = ("server", "user", "task", "follower", "seconds", "cancels", "until")
 _MOST_FAILURES = 20
-_LONGEST = 60.0
+_LONGEST = 60.0  # between two looks at a server that does not answer
+_LONGEST_ASKED = 3600.0
+# Backends of which a worker cannot read what it has written: none at all, and messages to the sender.
+_UNREADABLE = (DisabledBackend, RPCBackend)
+# What belongs to one run of a task, and not to those that follow it under the same id.
+_OF_ONE_RUN = ("task_id", "expires", "retries", "replaced_task_nesting")
+_now = time.time
 
 
 def register(app: Any) -> None:
     """Have workers of an application know the two tasks of this module."""
     # Looking at a task twice does no harm: whoever dies over it, another one looks.
-    options = {"base": MCPTask, "bind": True, "acks_late": True, "reject_on_worker_lost": True}
-    app.task(name=POLL, mcp_idempotent=True, max_retries=None, **options)(poll)
-    app.task(name=RESUME, base=MCPTask, bind=True)(resume)
+    options = {"base": MCPTask, "bind": True, "shared": False}
+    lost = {"acks_late": True, "reject_on_worker_lost": True}
+    app.task(name=POLL, max_retries=0, **lost, **options)(poll)
+    app.task(name=RESUME, **options)(resume)
 
 
-def begin(
-    task: MCPTask,
-    client: Any,
-    tool: str,
-    arguments: Optional[dict[str, Any]],
-    server: Optional[str],
-    user: Optional[str],
-) -> Any:
+def job_of(task: MCPTask, server: Optional[str], user: Optional[str]) -> dict[str, Any]:
+    """Return what has to be known of a call that becomes a task of a server."""
+    bounds = {"seconds": task.mcp_task_limit, "cancels": task.mcp_cancels_late}
+    return _bounded({"server": server, "user": user, "task": None, "follower": _new_name(), **bounds})
+
+
+def _new_name() -> str:
+    return secrets.token_hex(16)
+
+
+def _bounded(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a job whose time begins now."""
+    seconds = job.get("seconds")
+    return {**job, "until": None if seconds is None else _now() + seconds}
+
+
+def carried(request: Any) -> dict[str, Any]:
+    """Return what belongs to a task whichever run it is in: what follows it, its group, its queue."""
+    options = {name: v for name, v in request.as_execution_options().items() if name not in _OF_ONE_RUN}
+    info = request.delivery_info or {}
+    if info.get("exchange"):
+        options.update(exchange=info["exchange"], routing_key=info.get("routing_key"))
+    else:
+        options["queue"] = info.get("routing_key")
+    options.update(priority=info.get("priority"), ignore_result=request.ignore_result)
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def begin(task: MCPTask, client: Any, tool: str, arguments: Optional[dict[str, Any]], job: Any) -> Any:
     """Return the handle of a new call. If this process dies meanwhile, `made_before` tells a repeated run."""
     if not task.acks_late:
         return client.start_task(tool, arguments)
-    call = {"server": server, "user": user, "tool": tool}
-    _note(task, {**call, "task": None})
+    known = {**job, "tool": tool, "then": carried(task.request)}
+    _note(task, known)
     # What it reports replaces the note, and says the same.
-    reporter = task._reporter(**call, task=None)
-    handle = client.start_task(tool, arguments, progress_callback=reporter)
-    _note(task, {**call, "task": handle.to_json()})
+    handle = client.start_task(tool, arguments, progress_callback=task._reporter(**known))
+    _note(task, {**known, "task": handle.to_json()})
     return handle
 
 
@@ -60,13 +98,15 @@ def made_before(task: MCPTask, client: Any, tool: str) -> Any:
     """Return the handle of the call that an earlier run of a task has made, ``None`` if it has made none.
 
     Raises:
+        Ignore: It has got as far as a question.
         ConnectionLost: It has made one, and died before it knew what became of that.
     """
     if not task.acks_late:
         return None
-    kept = task.backend.get_task_meta(task.request.id, cache=False)
-    noted = kept.get("result") if kept.get("status") == STATE else None
-    if not isinstance(noted, dict) or noted.get("tool") != tool or "task" not in noted:
+    state, noted = _kept(task)
+    if state in _ASKING:
+        raise Ignore
+    if state != STATE or noted.get("tool") != tool or "task" not in noted:
         return None
     if noted["task"] is not None:
         return client.task(noted["task"])
@@ -76,51 +116,96 @@ def made_before(task: MCPTask, client: Any, tool: str) -> Any:
     raise ConnectionLost(text, request_sent=None)
 
 
+def _kept(task: MCPTask) -> tuple[str, dict[str, Any]]:
+    """Return the state of a task, and what was noted with it."""
+    if isinstance(task.backend, _UNREADABLE):
+        return states.PENDING, {}
+    kept = task.backend.get_task_meta(task.request.id, cache=False)
+    noted = kept.get("result")
+    return kept["status"], noted if isinstance(noted, dict) else {}
+
+
 def _note(task: MCPTask, meta: dict[str, Any]) -> None:
     task.update_state(state=STATE, meta=meta)
 
 
-def hand_over(task: MCPTask, handle: Any, server: Optional[str], user: Optional[str]) -> Any:
-    """Return the result of a task of a server, or have it looked after and end this run."""
+def hand_over(task: MCPTask, handle: Any, job: Mapping[str, Any]) -> Any:
+    """Return the result of a task of a server, or have it looked after and end this run.
+
+    Raises:
+        CallTimeout: It has not ended within its time.
+    """
+    job = {**job, "task": handle.to_json()}
     try:
         state = handle.status(timeout=task._budget().within(UNSET))
         if state.has_ended:
             return handle.result(timeout=task._budget().within(UNSET)).to_wire()
+        if not state.input_requests and _left(job) <= 0:
+            raise _too_late(task, handle, job)
     except MCPError as error:
-        error._mcp_origin = (server, user)  # type: ignore[attr-defined]
+        error._mcp_origin = (job["server"], job["user"])  # type: ignore[attr-defined]
         raise
-    job = {"server": server, "user": user, "task": handle.to_json()}
     if state.input_requests:
-        task.update_state(state=INPUT_REQUIRED, meta={**job, "requests": state.raw["inputRequests"]})
-        raise Ignore
-    if task.acks_late:
-        # Where a run is not repeated, the next look comes first, and says then how far it is.
-        _note(task, {**job, "tool": handle.tool, "message": short(state.status_message)})
-    _send(task, job, Pace().next(state.poll_interval), 0)
+        ask(task, {**job, "requests": state.raw["inputRequests"]})
+    then, message = carried(task.request), short(state.status_message)
+    _note(task, {**job, "tool": handle.tool, "then": then, "message": message})
+    _send(task, job, min(Pace().next(state.poll_interval), _left(job)), 0)
     raise Ignore
 
 
+def ask(task: MCPTask, job: Mapping[str, Any]) -> NoReturn:
+    """Have a task wait for an answer, and end this run."""
+    meta = {**job, "question": _new_name(), "then": carried(task.request)}
+    task.update_state(state=INPUT_REQUIRED, meta=meta)
+    raise Ignore
+
+
+def _left(job: Mapping[str, Any]) -> float:
+    until = job.get("until")
+    return math.inf if until is None else float(until - _now())
+
+
+def _too_late(task: MCPTask, handle: Any, job: Mapping[str, Any]) -> CallTimeout:
+    done = "goes on there"
+    if job.get("cancels"):
+        try:
+            handle.cancel(timeout=task._budget().within(UNSET))
+            done = "was cancelled there"
+        except MCPError as error:
+            done = f"could not be cancelled there: {error}"
+    text = f"the task {handle.id} of the server has not ended within {job['seconds']:g} s (mcp_task_limit)"
+    return CallTimeout(f"{text}; it {done}", timeout=job["seconds"], request_sent=True)
+
+
 def _send(task: MCPTask, job: Mapping[str, Any], seconds: float, failures: int) -> None:
-    options = {"queue": (task.request.delivery_info or {}).get("routing_key")}
-    kept = {name: value for name, value in options.items() if value}
-    args, id = (dict(job), failures), task.request.id
-    task.app.tasks[POLL].apply_async(args, task_id=id, countdown=seconds, **kept)
+    then, id = carried(task.request), task.request.id
+    task.app.tasks[POLL].apply_async((dict(job), failures), task_id=id, countdown=seconds, **then)
 
 
 def poll(self: MCPTask, job: dict[str, Any], failures: int = 0) -> Any:
     """Look at a task of a server once. If it goes on, look again later."""
-    handle = self.mcp_for(job["user"], job["server"]).task(job["task"])
+    state, noted = _kept(self)
+    if state in _ASKING or state in states.READY_STATES:
+        raise Ignore
+    if state == STATE and noted.get("follower", job["follower"]) != job["follower"]:
+        raise Ignore  # After `look_again`, another one follows it.
     try:
-        return hand_over(self, handle, job["server"], job["user"])
-    except (TransportError, CallTimeout) as error:
-        if failures >= _MOST_FAILURES or _is_final(error):
+        return hand_over(self, self.mcp_for(job["user"], job["server"]).task(job["task"]), job)
+    except MCPError as error:
+        if failures >= _MOST_FAILURES or _left(job) <= 0 or not _is_passing(error):
             raise
-        _send(self, job, min(2.0**failures, _LONGEST), failures + 1)
+        asked: Optional[float] = getattr(error, "retry_after", None)
+        seconds = min(2.0**failures, _LONGEST) if asked is None else min(asked, _LONGEST_ASKED)
+        _send(self, job, min(seconds, _left(job)), failures + 1)
         raise Ignore from None
 
 
-def _is_final(error: Exception) -> bool:
-    return isinstance(error, HTTPStatusError) and error.status < 500 and error.status not in (408, 425, 429)
+def _is_passing(error: MCPError) -> bool:
+    if isinstance(error, AuthError):
+        return error.transient
+    if isinstance(error, HTTPStatusError):
+        return error.status >= 500 or error.status in (408, 425, 429)
+    return isinstance(error, (TransportError, CallTimeout))
 
 
 def resume(self: MCPTask, job: dict[str, Any], answers: dict[str, Any]) -> Any:
@@ -132,7 +217,8 @@ def resume(self: MCPTask, job: dict[str, Any], answers: dict[str, Any]) -> Any:
     handle = client.task(job["task"])
     handle.status(timeout=self._budget().within(UNSET))
     handle.update(answers, timeout=self._budget().within(UNSET))
-    return hand_over(self, handle, job["server"], job["user"])
+    # What a person needs for an answer is not to count.
+    return hand_over(self, handle, _bounded(job))
 
 
 def question(result: Any) -> Optional[dict[str, Any]]:
@@ -158,29 +244,46 @@ def question(result: Any) -> Optional[dict[str, Any]]:
 def answer(result: Any, answers: Mapping[str, Any]) -> None:
     """Answer what a task waits for: a worker goes on, and the result is that of the same task.
 
-    What the server returns then is the result; the rest of the function that made the call is not run.
+    What the server returns then is the result; the rest of the function that made the call is not run. Of
+    several answers to one question one counts: with Redis, Memcached, a database or a folder as the result
+    backend wherever they come from, with others among those of one process.
 
     Args:
         result: The `AsyncResult` of the task.
         answers: By the keys of `question`, as for ``client.resume``.
 
     Raises:
-        UsageError: The task waits for nothing: perhaps somebody else has answered.
+        AlreadyAnswered: Somebody else has answered.
+        UsageError: The task waits for nothing.
     """
-    if result.state != INPUT_REQUIRED:
-        raise UsageError(f"the task {result.id} waits for no answer: its state is {result.state}")
-    job, app = result.info, result.app
+    meta = result.backend.get_task_meta(result.id, cache=False)
+    state, asked, app = meta["status"], meta["result"], result.app
+    if state == RESUMING:
+        raise AlreadyAnswered(f"the task {result.id} goes on with an answer that it has got")
+    if state != INPUT_REQUIRED:
+        raise UsageError(f"the task {result.id} waits for no answer: its state is {state}")
     wire = {key: each if isinstance(each, Mapping) else each.to_wire() for key, each in answers.items()}
-    result.backend.store_result(result.id, job, RESUMING)
-    app.tasks[RESUME].apply_async((job, wire), task_id=result.id)
+    job = {name: value for name, value in asked.items() if name not in ("requests", "question", "then")}
+    claimed = f"mcp-sync-{asked['question']}"
+    if not claim(result.backend, claimed):
+        raise AlreadyAnswered(f"the task {result.id} has got another answer just now")
+    try:
+        result.backend.store_result(result.id, job, RESUMING)
+        app.tasks[RESUME].apply_async((job, wire), task_id=result.id, **asked["then"])
+    except Exception:
+        # The broker is down, say. The question is to wait on.
+        with suppress(Exception):
+            result.backend.store_result(result.id, asked, INPUT_REQUIRED)
+            give_up(result.backend, claimed)
+        raise
 
 
 def look_again(result: Any) -> None:
     """Have a worker look at the server's task of a `run_tool` anew, where nobody seems to do so any more.
 
     For brokers that can lose a message, as Redis does with one that a worker had just taken when it was
-    killed. To be called, say, by a task of Celery beat for what has been in ``PROGRESS`` for long. Needlessly
-    done it does no harm.
+    killed. To be called, say, by a task of Celery beat for what has been in ``PROGRESS`` for long. Whoever
+    still looks after it stops, so needlessly done it does no harm.
 
     Args:
         result: The `AsyncResult` of the task.
@@ -188,8 +291,11 @@ def look_again(result: Any) -> None:
     Raises:
         UsageError: No task of a server is looked after under this id.
     """
-    noted = result.info if result.state == STATE else None
-    if not isinstance(noted, dict) or not noted.get("task"):
-        raise UsageError(f"the task {result.id} follows no task of a server: its state is {result.state}")
-    job = {name: noted[name] for name in ("server", "user", "task")}
-    result.app.tasks[POLL].apply_async((job,), task_id=result.id)
+    meta = result.backend.get_task_meta(result.id, cache=False)
+    state, noted = meta["status"], meta["result"]
+    if state != STATE or not isinstance(noted, dict) or not noted.get("task"):
+        raise UsageError(f"the task {result.id} follows no task of a server: its state is {state}")
+    noted = {**noted, "follower": _new_name()}
+    result.backend.store_result(result.id, noted, STATE)
+    job = {name: noted[name] for name in _JOB}
+    result.app.tasks[POLL].apply_async((job,), task_id=result.id, **noted["then"])

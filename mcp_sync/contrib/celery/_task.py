@@ -5,10 +5,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Callable, Optional
+from typing import Any, Callable, NoReturn, Optional
 
 from celery import Task
-from celery.exceptions import Ignore
 
 from ...errors import AuthorizationRequired, InputRequired, InsufficientScope, MCPError, UsageError
 from .._bounded import BoundedClient, Budget, is_modern
@@ -40,6 +39,9 @@ class MCPTask(Task):  # type: ignore[misc,unused-ignore]
         mcp_timeout: Seconds that all calls have together, beside the limits of the task.
         mcp_idempotent: Whether it does no harm to run the task twice: then more is retried.
         mcp_progress_interval: The fewest seconds between two states ``PROGRESS``; ``None`` for none.
+        mcp_task_limit: Seconds for which `run_tool` follows a task of a server (a day), ``None`` for no
+            bound; they begin anew with each answer.
+        mcp_cancels_late: Whether the task of the server is cancelled when they are over.
     """
 
     abstract = True
@@ -47,6 +49,8 @@ class MCPTask(Task):  # type: ignore[misc,unused-ignore]
     mcp_timeout: Optional[float] = None
     mcp_idempotent = False
     mcp_progress_interval: Optional[float] = 1.0
+    mcp_task_limit: Optional[float] = 24 * 3600.0
+    mcp_cancels_late = True
 
     @classmethod
     def on_bound(cls, app: Any) -> None:
@@ -159,11 +163,12 @@ class MCPTask(Task):  # type: ignore[misc,unused-ignore]
                     raise
                 raise self.retry(**again) from error
 
-    def _pause(self, waiting: InputRequired) -> None:
+    def _pause(self, waiting: InputRequired) -> NoReturn:
+        from ._polling import ask
+
         alias, user = getattr(waiting, "_mcp_origin", (self.mcp_server, None))
         envelope = waiting.to_json(key=servers_of(self.app).envelope_key)
-        self.update_state(state=INPUT_REQUIRED, meta={"server": alias, "user": user, "envelope": envelope})
-        raise Ignore
+        ask(self, {"server": alias, "user": user, "envelope": envelope})
 
     def run_tool(
         self,
@@ -187,19 +192,21 @@ class MCPTask(Task):  # type: ignore[misc,unused-ignore]
             server: Likewise.
 
         Raises:
+            CallTimeout: It has not ended within ``mcp_task_limit``.
             ConnectionLost: The worker died while it made the call, and nobody knows what became of that: it
                 is made again only if ``mcp_idempotent`` says so.
         """
-        from ._polling import begin, hand_over, made_before
+        from ._polling import begin, hand_over, job_of, made_before
 
         alias = server or self.mcp_server
         client = self.mcp_for(user, server)
         if not self._is_worked_on:
             return client.call_tool(name, arguments).to_wire()
         handle = made_before(self, client, name)
+        job = job_of(self, alias, user)
         if handle is None:
-            handle = begin(self, client, name, arguments, alias, user)
-        return hand_over(self, handle, alias, user)
+            handle = begin(self, client, name, arguments, job)
+        return hand_over(self, handle, job)
 
 
 def _guarded(run: Any) -> Any:

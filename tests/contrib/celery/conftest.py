@@ -180,6 +180,10 @@ class Sender:
         assert "is" in answer, answer
         return answer["is"]
 
+    def chain(self, *tools: str, queue: str = "celery") -> list[Sent]:
+        """Send tasks that take long, at the same time, and what comes after them; return that first."""
+        return [Sent(self, id) for id in self.ask("chain", tools, queue)]
+
     def send(self, task: str, *arguments: Any) -> Sent:
         return Sent(self, self.ask("send", task, arguments))
 

@@ -86,6 +86,13 @@ def unbounded(self: Any) -> Any:
         return "limit"
 
 
+@app.task
+def after(results: Any, word: str) -> Any:
+    """Come after tasks that take long: tell what they have said."""
+    said = [each["content"][0]["text"] for each in (results if isinstance(results, list) else [results])]
+    return [word, *said]
+
+
 @app.task(base=MCPTask, mcp_server="demo")
 def unbound() -> int:
     """Have no self."""

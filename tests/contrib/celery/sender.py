@@ -9,6 +9,8 @@ import json
 import sys
 from typing import Any
 
+from celery import chain, group
+
 from contrib.celery import jobs
 from mcp_sync.contrib.celery import answer, look_again, question
 
@@ -21,6 +23,13 @@ def do(what: str, *args: Any) -> Any:
     if what == "send":
         name, arguments = args
         return getattr(jobs, name).delay(*arguments).id
+    if what == "chain":
+        tools, queue = args
+        first = [jobs.long.s(tool).set(queue=queue) for tool in tools]
+        canvas = chain(group(first) if len(tools) > 1 else first[0], jobs.after.s("said").set(queue=queue))
+        last = canvas.apply_async()
+        parents = last.parent.children if len(tools) > 1 else [last.parent]
+        return [last.id, *[each.id for each in parents]]
     if what == "forget messages":
         return jobs.redis_of_tests().delete("celery", "unacked", "unacked_index")
     if what == "processes":

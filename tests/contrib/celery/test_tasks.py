@@ -5,16 +5,20 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from celery import Celery
 from celery.exceptions import Ignore, Retry
+from kombu.exceptions import OperationalError
 
 from mcp_sync import (
     AuthorizationRequired,
     CallTimeout,
+    ConnectFailed,
     ConnectionLost,
     HTTPStatusError,
     InsufficientScope,
@@ -27,12 +31,22 @@ from mcp_sync import (
 )
 from mcp_sync.config import ConfigError
 from mcp_sync.contrib._bounded import Budget
-from mcp_sync.contrib.celery import LoginNeeded, MCPTask, answer, question, retry_kwargs_for, use_servers
+from mcp_sync.contrib.celery import (
+    AlreadyAnswered,
+    LoginNeeded,
+    MCPTask,
+    _polling,
+    answer,
+    look_again,
+    question,
+    retry_kwargs_for,
+    use_servers,
+)
 from mcp_sync.contrib.celery import errors as kept
 from mcp_sync.contrib.celery._progress import Reporter
 from mcp_sync.contrib.celery.errors import keep
 from mcp_sync.registry import Registry
-from mcp_sync.testing import FakeServer, ToolContext
+from mcp_sync.testing import FakeServer, FakeTool, ToolContext
 from mcp_sync.types import CallToolResult
 
 BUSY = HTTPStatusError("busy", status=503, retry_after=7, request_sent=False)
@@ -154,7 +168,7 @@ class Worked:
 
 
 def test_a_task_pauses_when_the_server_asks_and_only_one_may_answer(app: Celery) -> None:
-    @app.task(base=MCPTask, bind=True, mcp_server="demo")
+    @app.task(shared=False, base=MCPTask, bind=True, mcp_server="demo")
     def work(self: Any) -> str:
         return str(self.mcp.call_tool("greet").text)
 
@@ -167,7 +181,7 @@ def test_a_task_pauses_when_the_server_asks_and_only_one_may_answer(app: Celery)
         assert request.params.message == "Who?"
         json.dumps(result.info)
         answer(result, {key: {"action": "accept", "content": {"name": "Ada"}}})
-        with pytest.raises(UsageError, match="waits for no answer: its state is RESUMING"):
+        with pytest.raises(AlreadyAnswered, match="job-1 goes on with an answer"):
             answer(app.AsyncResult("job-1"), {key: {"action": "decline"}})
         assert question(app.AsyncResult("job-1")) is None
     registry.close()
@@ -176,7 +190,7 @@ def test_a_task_pauses_when_the_server_asks_and_only_one_may_answer(app: Celery)
 def test_errors_of_calls_become_retries_logins_or_stay_what_they_are(app: Celery) -> None:
     raised: list[Any] = []
 
-    @app.task(base=MCPTask, bind=True, mcp_server="demo", max_retries=2)
+    @app.task(shared=False, base=MCPTask, bind=True, mcp_server="demo", max_retries=2)
     def work(self: Any) -> None:
         raise raised[0]
 
@@ -214,7 +228,7 @@ def test_errors_of_calls_become_retries_logins_or_stay_what_they_are(app: Celery
 def test_calls_end_before_the_limits_of_the_task(
     app: Celery, limits: Any, options: Any, seconds: Any
 ) -> None:
-    @app.task(base=MCPTask, bind=True, mcp_server="demo", **options)
+    @app.task(shared=False, base=MCPTask, bind=True, mcp_server="demo", **options)
     def work(self: Any) -> Any:
         return self._seconds()
 
@@ -224,7 +238,7 @@ def test_calls_end_before_the_limits_of_the_task(
 
 
 def test_progress_is_written_now_and_then_and_at_the_end(app: Celery, monkeypatch: Any) -> None:
-    @app.task(base=MCPTask, bind=True, mcp_server="demo")
+    @app.task(shared=False, base=MCPTask, bind=True, mcp_server="demo")
     def work(self: Any) -> None: ...
 
     clock = [0.0]
@@ -252,7 +266,7 @@ def test_no_time_left_is_a_timeout_that_reached_nobody() -> None:
 
 
 def test_wrong_use_says_what_is_missing(app: Celery) -> None:
-    @app.task(base=MCPTask, bind=True)
+    @app.task(shared=False, base=MCPTask, bind=True)
     def work(self: Any) -> Any:
         return self.mcp
 
@@ -263,3 +277,204 @@ def test_wrong_use_says_what_is_missing(app: Celery) -> None:
         work()
     with pytest.raises(UsageError, match="options are for clients"):
         use_servers(app, lambda alias, user: None, timeout=3)
+
+
+class Kitchen:
+    """A server of one tool that runs as a task until it is let go."""
+
+    def __init__(self) -> None:
+        self.opened, self.cancelled = threading.Event(), threading.Event()
+
+        def build(context: ToolContext) -> str:
+            while not self.opened.wait(0.02):
+                if context.cancelled.is_set():
+                    self.cancelled.set()
+                    return "cancelled"
+            return "built"
+
+        self.fake = FakeServer(tools=[FakeTool(build, task=True)])
+
+
+@pytest.fixture
+def kitchen() -> Iterator[Kitchen]:
+    made = Kitchen()
+    yield made
+    made.opened.set()
+
+
+def begun(app: Celery, registry: Registry, kitchen: Kitchen, **options: Any) -> dict[str, Any]:
+    """Have a run of a task begin a task of the server, and return what the next run is told."""
+
+    @app.task(shared=False, base=MCPTask, bind=True, mcp_server="demo", **options)
+    def work(self: Any) -> Any:
+        return self.run_tool("build")
+
+    with Worked(work) as task, pytest.raises(Ignore):
+        task.run()
+    noted = app.AsyncResult("job-1").info
+    return {name: noted[name] for name in _polling._JOB}
+
+
+@pytest.mark.parametrize("cancels", [True, False])
+def test_a_task_of_a_server_is_followed_for_a_limited_time(
+    cancels: bool, app: Celery, kitchen: Kitchen, monkeypatch: Any
+) -> None:
+    registry, now = served(app), _polling._now
+    with registry.override({"demo": kitchen.fake}):
+        job = begun(app, registry, kitchen, mcp_task_limit=60, mcp_cancels_late=cancels)
+        poll = app.tasks[_polling.POLL]
+        with Worked(poll) as task, pytest.raises(Ignore):
+            task.run(job)
+        monkeypatch.setattr(_polling, "_now", lambda: now() + 61)
+        said = "was cancelled" if cancels else "goes on"
+        with (
+            Worked(poll) as task,
+            pytest.raises(CallTimeout, match=rf"within 60 s .*; it {said} there") as found,
+        ):
+            task.run(job)
+        assert (found.value.timeout, found.value.request_sent) == (60, True)
+        assert kitchen.fake.count("tasks/cancel") == cancels
+        assert not cancels or kitchen.cancelled.wait(20)
+    registry.close()
+
+
+def test_without_a_limit_it_is_followed_for_ever(app: Celery, kitchen: Kitchen, monkeypatch: Any) -> None:
+    registry = served(app)
+    with registry.override({"demo": kitchen.fake}):
+        job = begun(app, registry, kitchen, mcp_task_limit=None)
+        monkeypatch.setattr(_polling, "_now", lambda: 1e12)
+        with Worked(app.tasks[_polling.POLL]) as task, pytest.raises(Ignore):
+            task.run(job)
+    registry.close()
+
+
+@pytest.mark.parametrize(("failures", "kind"), [(0, Ignore), (20, ConnectFailed)])
+def test_a_server_that_does_not_answer_any_more_ends_the_task(
+    failures: int, kind: Any, app: Celery, kitchen: Kitchen
+) -> None:
+    with kitchen.fake.serve_http() as endpoint:
+        registry = Registry({"demo": {"url": endpoint.url}})
+        use_servers(app, registry)
+        job = begun(app, registry, kitchen)
+    with Worked(app.tasks[_polling.POLL]) as task, pytest.raises(kind):
+        task.run(job, failures)
+    registry.close()
+
+
+def test_of_two_that_follow_a_task_the_older_one_stops(app: Celery, kitchen: Kitchen) -> None:
+    registry = served(app)
+    with registry.override({"demo": kitchen.fake}):
+        job = begun(app, registry, kitchen)
+        look_again(app.AsyncResult("job-1"))
+        looks = kitchen.fake.count("tasks/get")
+        poll, noted = app.tasks[_polling.POLL], app.AsyncResult("job-1").info
+        with Worked(poll) as task, pytest.raises(Ignore):
+            task.run(job)
+        assert kitchen.fake.count("tasks/get") == looks
+        with Worked(poll) as task, pytest.raises(Ignore):
+            task.run({**job, "follower": noted["follower"]})
+        assert kitchen.fake.count("tasks/get") == looks + 1
+        kitchen.opened.set()
+        app.backend.store_result("job-1", None, "REVOKED")
+        with Worked(poll) as task, pytest.raises(Ignore):
+            task.run({**job, "follower": noted["follower"]})
+        assert kitchen.fake.count("tasks/get") == looks + 1
+    registry.close()
+
+
+def test_a_run_that_is_repeated_after_a_question_asks_nothing_again(app: Celery) -> None:
+    @app.task(shared=False, base=MCPTask, bind=True, mcp_server="demo", acks_late=True)
+    def work(self: Any) -> Any:
+        return self.run_tool("greet")
+
+    registry, fake = served(app), FakeServer(tools=[greet])
+    with registry.override({"demo": fake}), Worked(work) as task:
+        for _ in range(2):
+            with pytest.raises(Ignore):
+                task.run()
+        assert app.AsyncResult("job-1").state == "INPUT_REQUIRED"
+        assert fake.count("tools/call") == 1
+    registry.close()
+
+
+def asked(app: Celery) -> dict[str, Any]:
+    """Have a task ask, and return an answer."""
+
+    @app.task(shared=False, base=MCPTask, bind=True, mcp_server="demo")
+    def work(self: Any) -> str:
+        return str(self.mcp.call_tool("greet").text)
+
+    registry = served(app)
+    with registry.override({"demo": FakeServer(tools=[greet])}), Worked(work) as task, pytest.raises(Ignore):
+        task.run()
+    registry.close()
+    (key,) = question(app.AsyncResult("job-1")) or {}
+    return {key: {"action": "accept", "content": {"name": "Ada"}}}
+
+
+@pytest.mark.parametrize("kind", ["memory", "database", "folder", "unknown"])
+def test_of_several_answers_at_once_one_counts(kind: str, tmp_path: Path, monkeypatch: Any) -> None:
+    (tmp_path / "results").mkdir()
+    backends = {
+        "memory": "cache+memory://",
+        "database": f"db+sqlite:///{tmp_path}/results.sqlite",
+        "folder": f"file://{tmp_path}/results",
+        "unknown": "cache+memory://",
+    }
+
+    def made() -> Celery:
+        app = Celery("unit", broker="memory://", backend=backends[kind], set_as_current=False)
+        # SQLite has one writer at a time.
+        app.conf.database_engine_options = {"connect_args": {"timeout": 30}}
+        return app
+
+    # Each has an application of its own, as another process would.
+    apps, start, outcomes = [made() for _ in range(6)], threading.Barrier(6), []
+    answers = asked(apps[0])
+    for app in apps:
+        served(app).close()
+        app.finalize()
+    meta_of = apps[0].backend.get_task_meta("job-1", cache=False)
+    assert meta_of["status"] == "INPUT_REQUIRED"
+
+    def give(app: Celery) -> None:
+        backend = app.backend
+        monkeypatch.setattr(backend, "get_task_meta", lambda *_, **__: meta_of)  # All have seen the question.
+        start.wait(20)
+        try:
+            outcomes.append(answer(app.AsyncResult("job-1"), answers))
+        except AlreadyAnswered as error:
+            outcomes.append(error)
+
+    threads = [threading.Thread(target=give, args=(app,)) for app in apps]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(40)
+    for app in apps:
+        app.close()
+    assert len(outcomes) == 6
+    assert [str(each) for each in outcomes if each is not None] == [
+        "the task job-1 has got another answer just now"
+    ] * 5
+
+
+def test_an_answer_that_cannot_be_sent_leaves_the_question(app: Celery, monkeypatch: Any) -> None:
+    answers = asked(app)
+    result, sent = app.AsyncResult("job-1"), []
+
+    def fail(*args: Any, **options: Any) -> None:
+        raise OperationalError("the broker is down")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(app.tasks[_polling.RESUME], "apply_async", fail)
+        with pytest.raises(OperationalError):
+            answer(result, answers)
+    assert question(result) is not None
+    monkeypatch.setattr(
+        app.tasks[_polling.RESUME], "apply_async", lambda *args, **options: sent.append(options)
+    )
+    answer(result, answers)
+    assert [each["task_id"] for each in sent] == ["job-1"]
+    with pytest.raises(AlreadyAnswered):
+        answer(result, answers)

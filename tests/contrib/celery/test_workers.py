@@ -172,3 +172,27 @@ def test_progress_of_a_long_tool_that_becomes_no_task_of_the_server_is_the_state
         assert ("task" in seen) == (task == "repeated")
         gate.opened.set()
         assert sent.result["content"][0]["text"] == "reported"
+
+
+@pytest.mark.parametrize("tools", [["build"], ["build", "build"]])
+def test_what_comes_after_long_tools_comes_when_they_have_ended(
+    tools: list[str], sender: Any, worker: Any, gate: Any
+) -> None:
+    """In a chain, and in a chord; in a queue of their own."""
+    with worker("-P", "prefork", "-c", "1", "-Q", "own"):
+        last, *first = sender.chain(*tools, queue="own")
+        for each in first:
+            each.until("PROGRESS")
+        assert last.look()["state"] == "PENDING"
+        gate.opened.set()
+        assert last.result == ["said", *["built"] * len(tools)]
+    assert gate.calls == len(tools)
+
+
+def test_what_comes_after_a_question_comes_when_it_was_answered(sender: Any, worker: Any) -> None:
+    with worker("-P", "prefork", "-c", "1", "-Q", "own"):
+        last, *first = sender.chain("publish", "publish", queue="own")
+        for each, name in zip(first, ("Ada", "Bob")):
+            ((key, _),) = each.until("INPUT_REQUIRED")["questions"].items()
+            each.answer({key: {"action": "accept", "content": {"name": name}}})
+        assert last.result == ["said", "By Ada", "By Bob"]
