@@ -47,7 +47,7 @@ class PendingInputView(Page):
     def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
         """Find the call; whose it is not, does not see that there is one."""
         try:
-            return self.found(pending.find(kwargs["pk"], request.user), *args, **kwargs)
+            return self.found(pending.find(kwargs["pk"], request), *args, **kwargs)
         except DatabaseError:
             logger.exception("The database of the paused calls failed")
             return render(request, "mcp_sync/problem.html", {"problem": NO_DATABASE}, status=503)

@@ -147,6 +147,7 @@ def _ask(request: Any, waiting: InputRequired, as_json: bool) -> Optional[HttpRe
         return None
     user = getattr(request, "user", None)
     row = pending.keep(waiting, alias, user, _place(request), request.get_full_path())
+    pending.note_in_session(row, request)
     return send_to(request, path_of("input", row.pk), 409, "input_required", alias, as_json)
 
 

@@ -17,7 +17,7 @@ from django.views.decorators.debug import sensitive_variables
 from ... import types
 from ...errors import AnswerInvalid, AuthError, EnvelopeRejected, InputRequired, MCPError, UsageError
 from . import conf, crypto, signals
-from .authorization import principal_of
+from .authorization import ANONYMOUS, principal_of
 from .models import PendingInput, plain
 from .servers import mcp
 
@@ -25,6 +25,8 @@ logger = logging.getLogger("mcp_sync.django")
 
 PARAMETER = "mcp_input"  # of the URL that a user is sent back to
 _MOST_ANSWERS = 8  # that a page can have
+_ASKED = "mcp_sync_asked"  # in the session of somebody who is not logged in: the names of their rows
+_MOST_ASKED = 20
 # How long after its deadline a resume that nobody has ended counts as given up, in seconds.
 _GIVEN_UP = 30.0
 
@@ -157,13 +159,23 @@ def result_of(row: PendingInput) -> Any:
     return kind.model_validate(found[1])
 
 
-def find(pk: Any, user: Any) -> Optional[PendingInput]:
-    """Return a row of a user, ``None`` if there is none or it is somebody else's."""
+def find(pk: Any, request: Any) -> Optional[PendingInput]:
+    """Return a row of the user of a request, ``None`` if there is none or it is somebody else's."""
     try:
-        row = PendingInput.objects.filter(pk=UUID(str(pk))).first()
+        row: Optional[PendingInput] = PendingInput.objects.filter(pk=UUID(str(pk))).first()
     except (ValueError, ValidationError):
         return None
-    return row if row is not None and row.principal == principal_of(user) else None
+    if row is None or row.principal != principal_of(request.user):
+        return None
+    if row.principal == ANONYMOUS and hasattr(request, "session"):
+        return row if str(row.pk) in request.session.get(_ASKED, ()) else None
+    return row
+
+
+def note_in_session(row: PendingInput, request: Any) -> None:
+    """Have the session of somebody who is not logged in tell them from others."""
+    if row.principal == ANONYMOUS and hasattr(request, "session"):
+        request.session[_ASKED] = [*request.session.get(_ASKED, ()), str(row.pk)][-_MOST_ASKED:]
 
 
 def answered(
@@ -194,7 +206,7 @@ def answered(
     page = _page(request.get_full_path())
     # A page that makes several calls has an answer for each of them; the latest comes last.
     for pk in request.GET.getlist(PARAMETER)[: -_MOST_ANSWERS - 1 : -1]:
-        row = find(pk, request.user)
+        row = find(pk, request)
         if row is None or row.is_over or _page(row.asked_at) != page:
             continue
         if alias in (None, row.alias) and _is_call(row, tool, arguments):

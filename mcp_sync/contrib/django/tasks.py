@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from ...errors import UsageError
 from . import crypto, signals
-from .authorization import principal_of
+from .authorization import ANONYMOUS, principal_of
 from .models import TaskRecord, plain
 from .servers import mcp
 
@@ -66,8 +66,13 @@ def handle_of(row: TaskRecord, user: Any) -> Any:
 
 
 def of_user(user: Any) -> Any:
-    """Return the tasks of a user, the newest first."""
-    return TaskRecord.objects.filter(principal=principal_of(user)).order_by("-created")
+    """Return the tasks of a user, the newest first: none for who is not logged in, as there may be many.
+
+    For those, keep the primary key of a row in their session.
+    """
+    principal = principal_of(user)
+    rows = TaskRecord.objects.filter(principal=principal).order_by("-created")
+    return rows.none() if principal == ANONYMOUS else rows
 
 
 def _look(row: TaskRecord, handle: Any) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import timeit
 
 import pytest
+from django.contrib.auth.models import AnonymousUser
 from django.core.checks import run_checks
 from django.db import OperationalError, connection
 from django.http import HttpResponse
@@ -175,6 +176,9 @@ def test_a_task_is_followed_from_row_to_row(ada, bob):
     assert told == ["completed"]
     assert [each.pk for each in tasks.of_user(ada)] == [row.pk]
     assert not tasks.of_user(bob)
+    with fake_server("a", FakeServer(tools=[FakeTool(build, name="build", task=True)])):
+        tasks.start("a", AnonymousUser(), "build")
+    assert not tasks.of_user(AnonymousUser())
 
 
 def test_to_look_a_server_up_takes_microseconds():

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import pytest
 from django.db.models import F
-from django.test import RequestFactory, override_settings
+from django.test import Client, RequestFactory, override_settings
 from django.utils import timezone
 
 from mcp_sync.contrib.django import answered
@@ -112,6 +112,18 @@ def test_a_question_of_somebody_else_is_not_there(desk, ada, bob):
     pk = place.rstrip("/").rpartition("/")[2]
     browser_of(ada).post(place, GOOD)
     assert "Ada" not in browser_of(bob).get(f"/greet/?mcp_input={pk}").content.decode()
+
+
+def test_who_is_not_logged_in_answers_in_the_same_browser(desk):
+    browser, other = Client(), Client()
+    place = asked(browser)
+    assert other.get(place).status_code == 302  # to log in
+    assert other.post(place, GOOD).status_code == 302
+    assert len(desk.received("tools/call")) == 1
+    assert browser.post(place, GOOD).status_code == 302
+    onward = re.search(r'href="(/greet/[^"]*)"', browser.get(place).content.decode())[1]
+    assert other.get(onward).status_code == 302  # to a question of their own
+    assert "Ada" in browser.get(onward).content.decode()
 
 
 def test_a_program_gets_409_with_a_link(desk, ada):
