@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import secrets
 import time
@@ -12,7 +13,8 @@ from typing import Any, NoReturn, Optional
 from celery import states
 from celery.backends.base import DisabledBackend
 from celery.backends.rpc import RPCBackend
-from celery.exceptions import Ignore
+from celery.exceptions import BackendError, Ignore, Reject, SoftTimeLimitExceeded, TaskPredicate
+from kombu.exceptions import OperationalError
 
 from ...errors import (
     AuthError,
@@ -31,13 +33,17 @@ from ._progress import STATE, short
 from ._servers import servers_of
 from ._task import INPUT_REQUIRED, MCPTask
 
+logger = logging.getLogger("mcp_sync.celery")
+
 POLL, RESUME = "mcp_sync.poll", "mcp_sync.resume"
 RESUMING = "RESUMING"
 _ASKING = (INPUT_REQUIRED, RESUMING)
 _JOB = ("server", "user", "task", "follower", "seconds", "cancels", "until")
 _MOST_FAILURES = 20
 _LONGEST = 60.0  # between two looks at a server that does not answer
-_LONGEST_ASKED = 3600.0
+_LONGEST_ASKED = 1800.0  # Redis gives away anew what a worker has kept for an hour
+# How a message is tried to be sent to a broker that is away: for about half a minute.
+_PATIENCE = {"max_retries": 12, "interval_start": 0.2, "interval_step": 0.5, "interval_max": 5.0}
 # Backends of which a worker cannot read what it has written: none at all, and messages to the sender.
 _UNREADABLE = (DisabledBackend, RPCBackend)
 # What belongs to one run of a task, and not to those that follow it under the same id.
@@ -87,7 +93,7 @@ def begin(task: MCPTask, client: Any, tool: str, arguments: Optional[dict[str, A
     if not task.acks_late:
         return client.start_task(tool, arguments)
     known = {**job, "tool": tool, "then": carried(task.request)}
-    _note(task, known)
+    _note(task, known, is_needed=True)
     # What it reports replaces the note, and says the same.
     handle = client.start_task(tool, arguments, progress_callback=task._reporter(**known))
     _note(task, {**known, "task": handle.to_json()})
@@ -125,8 +131,18 @@ def _kept(task: MCPTask) -> tuple[str, dict[str, Any]]:
     return kept["status"], noted if isinstance(noted, dict) else {}
 
 
-def _note(task: MCPTask, meta: dict[str, Any]) -> None:
-    task.update_state(state=STATE, meta=meta)
+def _note(task: MCPTask, meta: dict[str, Any], *, is_needed: bool = False) -> None:
+    try:
+        task.update_state(state=STATE, meta=meta)
+    except Exception as error:
+        if is_needed or not _is_of_backend(task, error):
+            raise
+        logger.warning("How far the task %s is cannot be kept: %r", task.request.id, error)
+
+
+def _is_of_backend(task: MCPTask, error: Exception) -> bool:
+    """Whether the result backend cannot be used just now."""
+    return isinstance(error, BackendError) or bool(task.backend.exception_safe_to_retry(error))
 
 
 def hand_over(task: MCPTask, handle: Any, job: Mapping[str, Any]) -> Any:
@@ -178,26 +194,41 @@ def _too_late(task: MCPTask, handle: Any, job: Mapping[str, Any]) -> CallTimeout
 
 
 def _send(task: MCPTask, job: Mapping[str, Any], seconds: float, failures: int) -> None:
-    then, id = carried(task.request), task.request.id
-    task.app.tasks[POLL].apply_async((dict(job), failures), task_id=id, countdown=seconds, **then)
+    then = {**carried(task.request), "task_id": task.request.id, "retry": True, "retry_policy": _PATIENCE}
+    try:
+        task.app.tasks[POLL].apply_async((dict(job), failures), countdown=seconds, **then)
+    except OperationalError as error:
+        if not task.acks_late:
+            raise
+        # The broker is away, and will give this message to somebody when it is back.
+        raise Reject(f"the next look cannot be sent: {error}", requeue=True) from error
 
 
 def poll(self: MCPTask, job: dict[str, Any], failures: int = 0) -> Any:
     """Look at a task of a server once. If it goes on, look again later."""
-    state, noted = _kept(self)
-    if state in _ASKING or state in states.READY_STATES:
-        raise Ignore
-    if state == STATE and noted.get("follower", job["follower"]) != job["follower"]:
-        raise Ignore  # After `look_again`, another one follows it.
     try:
-        return hand_over(self, self.mcp_for(job["user"], job["server"]).task(job["task"]), job)
-    except MCPError as error:
-        if failures >= _MOST_FAILURES or _left(job) <= 0 or not _is_passing(error):
+        if _is_followed(self, job):
+            return hand_over(self, self.mcp_for(job["user"], job["server"]).task(job["task"]), job)
+        raise Ignore
+    except (TaskPredicate, SoftTimeLimitExceeded):
+        raise
+    except Exception as error:
+        is_passing = _is_passing(error) if isinstance(error, MCPError) else _is_of_backend(self, error)
+        if failures >= _MOST_FAILURES or _left(job) <= 0 or not is_passing:
             raise
         asked: Optional[float] = getattr(error, "retry_after", None)
         seconds = min(2.0**failures, _LONGEST) if asked is None else min(asked, _LONGEST_ASKED)
         _send(self, job, min(seconds, _left(job)), failures + 1)
         raise Ignore from None
+
+
+def _is_followed(task: MCPTask, job: Mapping[str, Any]) -> bool:
+    """Whether it is this run that is to look, and nobody has done more meanwhile."""
+    state, noted = _kept(task)
+    if state in _ASKING or state in states.READY_STATES:
+        return False
+    # After `look_again`, another one follows it.
+    return state != STATE or bool(noted.get("follower", job["follower"]) == job["follower"])
 
 
 def _is_passing(error: MCPError) -> bool:

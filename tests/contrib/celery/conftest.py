@@ -88,25 +88,47 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-@pytest.fixture
-def redis_url(tmp_path: Path) -> Iterator[str]:
-    if shutil.which("redis-server") is None:
-        pytest.fail("these tests need redis-server: apt-get install redis-server")
-    port = free_port()
-    options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(tmp_path)]
-    process = subprocess.Popen(["redis-server", *options], stdout=subprocess.DEVNULL)
-    try:
+class RedisServer:
+    """A Redis that keeps what it has when it is killed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.port = free_port()
+        self.url = f"redis://127.0.0.1:{self.port}/0"
+        self._folder = folder
+
+    def start(self) -> None:
+        options = ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self._folder)]
+        kept = ["--save", "", "--appendonly", "yes", "--appendfsync", "always"]
+        self._process = subprocess.Popen(["redis-server", *options, *kept], stdout=subprocess.DEVNULL)
         until = time.monotonic() + 20
         while True:
             try:
-                socket.create_connection(("127.0.0.1", port), 1).close()
-                break
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                return
             except OSError:
                 assert time.monotonic() < until, "Redis does not start"
-        yield f"redis://127.0.0.1:{port}/0"
-    finally:
-        process.terminate()
-        process.wait(20)
+                time.sleep(0.05)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait(20)
+
+
+@pytest.fixture
+def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
+    if shutil.which("redis-server") is None:
+        pytest.fail("these tests need redis-server: apt-get install redis-server")
+    folder = tmp_path / "redis"
+    folder.mkdir()
+    made = RedisServer(folder)
+    made.start()
+    yield made
+    made.kill()
+
+
+@pytest.fixture
+def redis_url(redis_server: RedisServer) -> str:
+    return redis_server.url
 
 
 class Worker:

@@ -196,3 +196,19 @@ def test_what_comes_after_a_question_comes_when_it_was_answered(sender: Any, wor
             ((key, _),) = each.until("INPUT_REQUIRED")["questions"].items()
             each.answer({key: {"action": "accept", "content": {"name": name}}})
         assert last.result == ["said", "By Ada", "By Bob"]
+
+
+@pytest.mark.parametrize("pool", ["prefork", "gevent"])
+def test_a_long_tool_survives_a_broker_that_is_away_for_a_while(
+    pool: str, sender: Any, worker: Any, gate: Any, redis_server: Any
+) -> None:
+    with worker("-P", pool, "-c", "1") as running:
+        sent = sender.send("long", "build")
+        sent.until("PROGRESS")
+        redis_server.kill()
+        running.wait_for("Connection to broker lost")
+        time.sleep(5)  # Looks at the task fall into the time without Redis.
+        redis_server.start()
+        gate.opened.set()
+        assert sent.result["content"][0]["text"] == "built"
+    assert gate.calls == 1
