@@ -23,6 +23,7 @@ import threading
 import time
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable
 
 import pytest
@@ -146,7 +147,8 @@ def mcp_client(
 def mcp_cassette(request: pytest.FixtureRequest) -> Iterator[Callable[..., Cassette]]:
     """Make cassettes: ``mcp_cassette(target, **options)`` takes the arguments of `Cassette`.
 
-    Without ``path`` the file is ``cassettes/<module>/<test>.jsonl`` beside the test. ``--mcp-cassettes`` goes
+    Without ``path`` the file is ``cassettes/<module>/<test>.jsonl`` beside the test, with the class before
+    the test where there is one; the second one of a test is ``<test>-2.jsonl``. ``--mcp-cassettes`` goes
     before ``mode``. A test that fails leaves no new recording behind: it may be half of one.
     """
     from ._cassette import Cassette
@@ -154,9 +156,7 @@ def mcp_cassette(request: pytest.FixtureRequest) -> Iterator[Callable[..., Casse
     made: list[Cassette] = []
 
     def cassette(target: Any, path: Any = None, **options: Any) -> Cassette:
-        test = request.path
-        name = re.sub(r"[^\w.-]+", "_", request.node.name).strip("_")
-        file = test.parent / "cassettes" / test.stem / f"{name}.jsonl" if path is None else test.parent / path
+        file = _cassette_file(request, len(made) + 1) if path is None else request.path.parent / path
         mode = request.config.getoption("--mcp-cassettes")
         made.append(Cassette(target, file, **{**options, **({} if mode is None else {"mode": mode})}))
         return made[-1]
@@ -166,6 +166,13 @@ def mcp_cassette(request: pytest.FixtureRequest) -> Iterator[Callable[..., Casse
         for each in made:
             if each.fresh:
                 each.path.unlink(missing_ok=True)
+
+
+def _cassette_file(request: pytest.FixtureRequest, number: int) -> Path:
+    """Return where a cassette of a test is kept: the first, the second, ..."""
+    test = ".".join(request.node.nodeid.split("::")[1:])
+    name = re.sub(r"[^\w.-]+", "_", test).strip("_") + (f"-{number}" if number > 1 else "")
+    return request.path.parent / "cassettes" / request.path.stem / f"{name}.jsonl"
 
 
 def _mode_of(era: str) -> str:

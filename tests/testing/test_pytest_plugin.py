@@ -178,6 +178,39 @@ def forget(code: str, closes: bool) -> str:
     return code.replace("CLOSES", repr(closes))
 
 
+CASSETTES = """
+from mcp_sync import Client, InMemory
+from mcp_sync.testing import FakeServer
+
+
+def say(mcp_cassette, word):
+    with Client(mcp_cassette(InMemory(FakeServer(tools={"say": lambda: word})))) as client:
+        assert client.call_tool("say").text == word
+
+
+def test_it(mcp_cassette):
+    say(mcp_cassette, "one")
+    say(mcp_cassette, "two")
+
+
+class TestIt:
+    def test_it(self, mcp_cassette):
+        say(mcp_cassette, "three")
+
+
+class TestOther:
+    def test_it(self, mcp_cassette):
+        say(mcp_cassette, "four")
+"""
+
+
+def test_no_two_cassettes_share_a_file(run, pytester):
+    for _ in range(2):
+        run(CASSETTES).assert_outcomes(passed=3)
+    files = sorted(file.stem for file in pytester.path.glob("cassettes/*/*"))
+    assert files == ["TestIt.test_it", "TestOther.test_it", "test_it", "test_it-2"]
+
+
 def test_a_test_that_fails_leaves_no_half_recording_behind(run, pytester):
     run(CASSETTE).assert_outcomes(failed=1)
     assert not list(pytester.path.glob("cassettes/*/*"))
