@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Optional, Union
+from typing import Any, Optional, Union
 
 STEPS = ("request", "answer", "head", "result", "body", "end")
 
@@ -44,6 +44,8 @@ class Fault:
             raise ValueError(f"a fault comes at one of {', '.join(STEPS)}, not at {self.at!r}")
         if self.kind == "drip" and self.at == "request":
             raise ValueError("only an answer can drip, not the request")
+        if not isinstance(self.status, int):
+            raise TypeError(f"an HTTP status is a number, not {self.status!r}")
         if self.kind == "http" and self.at not in ("request", "answer"):
             raise ValueError(f'an HTTP status comes at "request" or "answer", not at {self.at!r}')
 
@@ -156,9 +158,14 @@ class FaultPlan:
 
     Attributes:
         released: Set by `release`.
+
+    Raises:
+        TypeError: A script is no list of faults.
     """
 
     def __init__(self, scripts: Mapping[str, Iterable[Optional[Fault]]]) -> None:
+        for method, script in scripts.items():
+            _check_script(method, script)
         self.released = threading.Event()
         # Guards the scripts and what has come of them.
         self._lock = threading.Lock()
@@ -200,6 +207,15 @@ class FaultPlan:
     def release(self) -> None:
         """Let all that stalls go on, now and from now on."""
         self.released.set()
+
+
+def _check_script(method: str, script: Any) -> None:
+    is_list = isinstance(script, Iterable) and not isinstance(script, (str, bytes))
+    items = script if isinstance(script, (list, tuple)) else ()
+    if not is_list or not all(each is None or isinstance(each, Fault) for each in items):
+        raise TypeError(
+            f"the faults of {method!r} must be a list such as [None, Fault.drop()], not {script!r:.80}"
+        )
 
 
 def _drawn(key: str, faults: tuple[Fault, ...], rate: float) -> Iterator[Optional[Fault]]:

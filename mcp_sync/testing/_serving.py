@@ -35,6 +35,7 @@ class Serving:
         """
         from ._stdio import serve_lines, serve_standard_streams
 
+        _check_plan(faults)
         if stdin is None or stdout is None:
             serve_standard_streams(cast("FakeServer", self), faults)
         else:
@@ -132,10 +133,17 @@ class Serving:
     def _listen(self, handler: Any, address: tuple[str, int], path: str, **options: Any) -> HTTPEndpoint:
         from ._http import HTTPEndpoint
 
+        _check_plan(options["faults"])
         endpoint = HTTPEndpoint(cast("FakeServer", self), handler, address, path, **options)
         if address[1] == 0:
             _forget_predecessors(endpoint.url)
         return endpoint
+
+
+def _check_plan(faults: Any) -> None:
+    if faults is not None and not callable(getattr(faults, "meet", None)):
+        example = 'FaultPlan({"tools/call": [Fault.drop()]})'
+        raise TypeError(f"faults must be a FaultPlan, as in {example}, not {faults!r:.80}")
 
 
 def _forget_predecessors(url: str) -> None:

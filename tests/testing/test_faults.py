@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 import os
@@ -316,6 +317,31 @@ def test_a_seed_draws_the_same_faults_again():
 )
 def test_a_fault_at_an_impossible_step_is_refused(make):
     with pytest.raises(ValueError):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (
+            lambda: FaultPlan({"ping": Fault.drop()}),
+            r"'ping' must be a list such as \[None, Fault\.drop\(\)\]",
+        ),
+        (lambda: FaultPlan({"ping": ["drop"]}), "'ping' must be a list"),
+        (lambda: FaultPlan({"ping": "drop"}), "'ping' must be a list"),
+        (lambda: FaultPlan({"ping": 5}), "'ping' must be a list"),
+        (lambda: Fault.http("500"), "an HTTP status is a number, not '500'"),
+        (lambda: FakeServer().serve_http(faults=Fault.drop()), "faults must be a FaultPlan"),
+        (lambda: FakeServer().serve_sse(faults={"ping": [Fault.drop()]}), "faults must be a FaultPlan"),
+        (lambda: FakeServer().serve_websocket(faults=[Fault.drop()]), "faults must be a FaultPlan"),
+        (
+            lambda: FakeServer().serve_stdio(io.BytesIO(), io.BytesIO(), faults=[]),
+            "faults must be a FaultPlan",
+        ),
+    ],
+)
+def test_what_is_no_plan_of_faults_is_refused(make, says):
+    with pytest.raises(TypeError, match=says):
         make()
 
 
