@@ -35,7 +35,7 @@ from ._task import INPUT_REQUIRED, MCPTask
 
 logger = logging.getLogger("mcp_sync.celery")
 
-POLL, RESUME = "mcp_sync.poll", "mcp_sync.resume"
+POLL, RESUME, UPDATE = "mcp_sync.poll", "mcp_sync.resume", "mcp_sync.update"
 RESUMING = "RESUMING"
 _ASKING = (INPUT_REQUIRED, RESUMING)
 _JOB = ("server", "user", "task", "follower", "seconds", "cancels", "until")
@@ -52,12 +52,13 @@ _now = time.time
 
 
 def register(app: Any) -> None:
-    """Have workers of an application know the two tasks of this module."""
-    # Looking at a task twice does no harm: whoever dies over it, another one looks.
+    """Have workers of an application know the tasks of this module."""
     options = {"base": MCPTask, "bind": True, "shared": False}
-    lost = {"acks_late": True, "reject_on_worker_lost": True}
-    app.task(name=POLL, max_retries=0, **lost, **options)(poll)
     app.task(name=RESUME, **options)(resume)
+    # To look at a task of a server twice, or to answer it, does no harm: whoever dies over it is replaced.
+    options.update(acks_late=True, reject_on_worker_lost=True)
+    app.task(name=POLL, max_retries=0, **options)(poll)
+    app.task(name=UPDATE, **options)(update)
 
 
 def job_of(task: MCPTask, server: Optional[str], user: Optional[str]) -> dict[str, Any]:
@@ -240,14 +241,19 @@ def _is_passing(error: MCPError) -> bool:
 
 
 def resume(self: MCPTask, job: dict[str, Any], answers: dict[str, Any]) -> Any:
-    """Go on with a call, or a task of a server, that has asked something."""
-    client = self.mcp_for(job["user"], job["server"])
-    if "task" not in job:
-        key = servers_of(self.app).envelope_key
-        return client.resume(job["envelope"], answers, key=key).to_wire()
-    handle = client.task(job["task"])
-    handle.status(timeout=self._budget().within(UNSET))
-    handle.update(answers, timeout=self._budget().within(UNSET))
+    """Go on with a call that has asked something."""
+    key, client = servers_of(self.app).envelope_key, self.mcp_for(job["user"], job["server"])
+    return client.resume(job["envelope"], answers, key=key).to_wire()
+
+
+def update(self: MCPTask, job: dict[str, Any], answers: dict[str, Any]) -> Any:
+    """Go on with a task of a server that has asked something."""
+    handle = self.mcp_for(job["user"], job["server"]).task(job["task"])
+    state = handle.status(timeout=self._budget().within(UNSET))
+    # Who died over it before may have given them.
+    open_ones = {key: each for key, each in answers.items() if key in state.input_requests}
+    if open_ones:
+        handle.update(open_ones, timeout=self._budget().within(UNSET))
     # What a person needs for an answer is not to count.
     return hand_over(self, handle, _bounded(job))
 
@@ -285,7 +291,7 @@ def answer(result: Any, answers: Mapping[str, Any]) -> None:
 
     Raises:
         AlreadyAnswered: Somebody else has answered.
-        UsageError: The task waits for nothing.
+        UsageError: The task waits for nothing, or not for that.
     """
     meta = result.backend.get_task_meta(result.id, cache=False)
     state, asked, app = meta["status"], meta["result"], result.app
@@ -294,13 +300,18 @@ def answer(result: Any, answers: Mapping[str, Any]) -> None:
     if state != INPUT_REQUIRED:
         raise UsageError(f"the task {result.id} waits for no answer: its state is {state}")
     wire = {key: each if isinstance(each, Mapping) else each.to_wire() for key, each in answers.items()}
+    unknown = sorted(set(wire) - set(asked.get("requests", wire)))
+    if unknown:
+        raise UsageError(f"the task {result.id} has not asked: {', '.join(map(repr, unknown))}")
     job = {name: value for name, value in asked.items() if name not in ("requests", "question", "then")}
     claimed = f"mcp-sync-{asked['question']}"
     if not claim(result.backend, claimed):
         raise AlreadyAnswered(f"the task {result.id} has got another answer just now")
     try:
         result.backend.store_result(result.id, job, RESUMING)
-        app.tasks[RESUME].apply_async((job, wire), task_id=result.id, **asked["then"])
+        app.tasks[UPDATE if "task" in job else RESUME].apply_async(
+            (job, wire), task_id=result.id, **asked["then"]
+        )
     except Exception:
         # The broker is down, say. The question is to wait on.
         with suppress(Exception):

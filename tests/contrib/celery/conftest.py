@@ -219,9 +219,15 @@ def faults(request: pytest.FixtureRequest) -> Iterator[FaultPlan]:
 
 
 @pytest.fixture
-def told(fake: FakeServer, faults: FaultPlan, redis_url: str) -> Iterator[dict[str, str]]:
+def results(request: pytest.FixtureRequest) -> str:
+    """What results are serialised with."""
+    return str(getattr(request, "param", "json"))
+
+
+@pytest.fixture
+def told(fake: FakeServer, faults: FaultPlan, redis_url: str, results: str) -> Iterator[dict[str, str]]:
     with fake.serve_http(faults=faults) as endpoint:
-        yield environment(endpoint.url, redis_url)
+        yield {**environment(endpoint.url, redis_url), "RESULTS": results}
 
 
 @pytest.fixture

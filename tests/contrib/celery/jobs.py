@@ -20,6 +20,8 @@ app.conf.update(
     broker_transport_options={"visibility_timeout": 1, "unacked_restore_interval": 0.5},
     worker_prefetch_multiplier=1,
     task_track_started=False,
+    result_serializer=os.environ.get("RESULTS", "json"),
+    result_accept_content=["json", "pickle"],
 )
 
 

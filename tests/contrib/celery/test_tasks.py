@@ -478,3 +478,12 @@ def test_an_answer_that_cannot_be_sent_leaves_the_question(app: Celery, monkeypa
     assert [each["task_id"] for each in sent] == ["job-1"]
     with pytest.raises(AlreadyAnswered):
         answer(result, answers)
+
+
+def test_an_answer_to_what_was_not_asked_is_refused(app: Celery) -> None:
+    served(app).close()
+    asked = {"server": "demo", "user": None, "task": {}, "requests": {"k": {}}, "question": "q", "then": {}}
+    app.backend.store_result("job-2", asked, "INPUT_REQUIRED")
+    with pytest.raises(UsageError, match="the task job-2 has not asked: 'other'"):
+        answer(app.AsyncResult("job-2"), {"k": {"action": "cancel"}, "other": {"action": "cancel"}})
+    assert app.AsyncResult("job-2").state == "INPUT_REQUIRED"

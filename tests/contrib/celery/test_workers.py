@@ -63,9 +63,13 @@ def test_a_long_tool_survives_the_worker_that_looks_after_it(
     assert gate.calls == 1
 
 
-@pytest.mark.parametrize(("task", "tool"), [("call", "greet"), ("long", "publish")])
+@pytest.mark.parametrize(
+    ("task", "tool", "results"),
+    [("call", "greet", "json"), ("long", "publish", "json"), ("long", "publish", "pickle")],
+    indirect=["results"],
+)
 def test_a_question_waits_and_another_worker_goes_on_with_the_answer(
-    task: str, tool: str, sender: Any, worker: Any
+    task: str, tool: str, results: str, sender: Any, worker: Any
 ) -> None:
     with worker("-P", "prefork", "-c", "1"):
         sent = sender.send(task, tool, {}) if task == "call" else sender.send(task, tool)
@@ -135,7 +139,8 @@ def test_a_busy_server_is_asked_again_when_it_has_said(sender: Any, worker: Any,
     assert fake.count("tools/call") == 1
 
 
-def test_errors_keep_what_they_know_in_results(sender: Any, worker: Any) -> None:
+@pytest.mark.parametrize("results", ["json", "pickle"], indirect=True)
+def test_errors_keep_what_they_know_in_results(results: str, sender: Any, worker: Any) -> None:
     with worker("-P", "prefork", "-c", "1"):
         failed = sender.send("call", "nowhere", {}).until("FAILURE")["info"]
     assert (failed["error"], failed["is"]) == ("InvalidParams", ["InvalidParams", "RemoteError", "MCPError"])
@@ -212,3 +217,20 @@ def test_a_long_tool_survives_a_broker_that_is_away_for_a_while(
         gate.opened.set()
         assert sent.result["content"][0]["text"] == "built"
     assert gate.calls == 1
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [{"tasks/update": [Fault.stall("request")]}, {"tasks/update": [Fault.stall("answer")]}],
+    indirect=True,
+)
+def test_an_answer_survives_the_worker_that_brings_it(sender: Any, worker: Any, faults: FaultPlan) -> None:
+    with worker("-P", "prefork", "-c", "1") as first:
+        sent = sender.send("long", "publish")
+        ((key, _),) = sent.until("INPUT_REQUIRED")["questions"].items()
+        sent.answer({key: {"action": "accept", "content": {"name": "Ada"}}})
+        while not faults.met:
+            sent.look()
+        first.kill()
+    with worker("-P", "prefork", "-c", "1"):
+        assert sent.result["content"][0]["text"] == "By Ada"
