@@ -26,12 +26,13 @@ sys.dont_write_bytecode = False
 os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"
 
 HERE = Path(__file__).parent
-# How much hypothesis tries: `--hypothesis-profile=long` tries a hundred times as much as the normal run. That
-# tries the same examples each time, and writes nothing to the disk. A busy machine is no fault.
+# How much hypothesis tries: more with `--heavy`, and a hundred times as much as that, and other examples each
+# time, with `--hypothesis-profile=long`. Nothing is written to the disk, and a busy machine is no fault.
 _ALWAYS = {"database": None, "deadline": None, "suppress_health_check": list(HealthCheck)}
+settings.register_profile("quick", max_examples=25, derandomize=True, **_ALWAYS)
 settings.register_profile("usual", max_examples=60, derandomize=True, **_ALWAYS)
 settings.register_profile("long", max_examples=6000, print_blob=True, **_ALWAYS)
-settings.load_profile("usual")
+settings.load_profile("quick")
 
 # Their servers live as long as the test run.
 UNGUARDED = tuple(f"{HERE / name}{os.sep}" for name in ("interop", "benchmarks", "conformance"))
@@ -41,6 +42,12 @@ PATIENCE = 2.0  # seconds in which threads, children and descriptors have to be 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--heavy`."""
     parser.addoption("--heavy", action="store_true", help="run the tests with much work, too")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose how much hypothesis tries."""
+    if config.getoption("--heavy") and not config.getoption("--hypothesis-profile"):
+        settings.load_profile("usual")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -11,7 +11,7 @@ import pytest
 
 from .harness import AuthlibServer, Controlled, OidcProvider, ProtectedServer, Robot
 
-HERE = Path(__file__).parent
+HERE = f"{Path(__file__).parent}{os.sep}"
 MAKERS = ("sdk1", "sdk2")
 
 
@@ -34,7 +34,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give the first test the time that the start of all servers takes on a busy machine."""
     for item in items:
-        if HERE in item.path.parents and item.get_closest_marker("timeout") is None:
+        if str(item.path).startswith(HERE) and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(150))
 
 

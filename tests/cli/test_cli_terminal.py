@@ -97,7 +97,7 @@ def test_a_form_is_filled_in_field_by_field_and_checked() -> None:
         assert terminal.screen.endswith(wanted)
 
 
-@pytest.mark.parametrize("mode", ["2026-07-28", "2025-11-25"])
+@pytest.mark.parametrize("mode", ["2026-07-28", pytest.param("2025-11-25", marks=pytest.mark.heavy)])
 def test_ctrl_d_cancels_a_question(mode: str) -> None:
     with command_line(["call", "agree", "--mode", mode], form_server()) as terminal:
         terminal.expect("Do you agree? [y/N] ")
@@ -159,7 +159,10 @@ def test_a_question_is_dropped_when_the_time_is_over(mode: str) -> None:
         assert "not done within 3 s" in terminal.screen
 
 
-@pytest.mark.parametrize(("typed", "action"), [("y", "accept"), ("n", "decline"), ("", "decline")])
+@pytest.mark.parametrize(
+    ("typed", "action"),
+    [("y", "accept"), pytest.param("n", "decline", marks=pytest.mark.heavy), ("", "decline")],
+)
 def test_a_question_without_fields_is_a_yes_or_no(typed: str, action: str) -> None:
     with command_line(["call", "agree"], form_server()) as terminal:
         terminal.expect("Delete it all?")
@@ -256,7 +259,7 @@ def test_in_a_narrow_terminal_progress_stays_on_one_line() -> None:
 
 
 @pytest.mark.parametrize("environment", [{"NO_COLOR": "1", "TERM": "xterm"}, {"TERM": "dumb"}])
-@pytest.mark.parametrize("words", [["doctor"], ["tools"], ["servers"]])
+@pytest.mark.parametrize("words", [["doctor"], pytest.param(["tools"], marks=pytest.mark.heavy), ["servers"]])
 def test_nothing_is_coloured_where_that_is_not_wanted(words: list[str], environment: dict[str, str]) -> None:
     server = ["--", sys.executable, "-m", "mcp_sync.cli.demo_server"] if words != ["servers"] else []
     command = [sys.executable, "-m", "mcp_sync.cli", *words, *server]

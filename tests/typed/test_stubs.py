@@ -8,7 +8,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_sync import Client, InMemory, OutputInvalid, UsageError
@@ -293,7 +293,6 @@ tools = st.builds(
 collected: list[str] = []
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(tools, min_size=1, max_size=3, unique_by=lambda each: each.name))
 def test_any_schema_makes_a_module_that_python_can_load(listed):
     text = stubs(*listed)
@@ -303,6 +302,7 @@ def test_any_schema_makes_a_module_that_python_can_load(listed):
 
 
 @pytest.mark.skipif(importlib.util.find_spec("mypy") is None, reason="mypy is not installed")
+@pytest.mark.heavy
 @pytest.mark.timeout(300)
 def test_mypy_accepts_what_any_schema_and_what_a_hostile_server_makes(tmp_path):
     collected.clear()
