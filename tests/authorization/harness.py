@@ -60,6 +60,17 @@ class AuthlibServer(Controlled):
         got: list[dict[str, Any]] = self.tell()["requests"]
         return got
 
+    def register(self, client_id: str, secret: str | None, method: str, ports: Sequence[int]) -> None:
+        """Register a client of users as an administrator does, with callbacks at ports of this machine."""
+        client = {
+            "client_id": client_id,
+            "client_secret": secret,
+            "token_endpoint_auth_method": method,
+            "grant_types": ["authorization_code", "refresh_token"],
+            "redirect_uris": [f"http://127.0.0.1:{port}/callback" for port in ports],
+        }
+        self.tell(clients=[client])
+
     def requests_for(self, path: str) -> list[dict[str, Any]]:
         """Return the requests that one path has got."""
         return [request for request in self.requests if request["path"] == path]
@@ -73,6 +84,22 @@ class OidcProvider(Controlled):
         super().__init__([str(node()), str(SERVERS / "oidc_provider.mjs"), str(package)])
         self.issuer = self.origin
         self.introspection = self.issuer + "/token/introspection"
+
+    def publish_client(self) -> str:
+        """Have it find the document of a client; return the URL at which it does, the client's name."""
+        name = "https://client.example/metadata.json"
+        document = {
+            "client_id": name,
+            "client_name": "Example",
+            "redirect_uris": ["http://127.0.0.1/callback"],
+            "grant_types": ["authorization_code", "refresh_token"],
+            "response_types": ["code"],
+            "token_endpoint_auth_method": "none",
+            "application_type": "native",
+            "scope": "notes offline_access",
+        }
+        self.tell(document=document)
+        return name
 
 
 class ProtectedServer(Controlled):

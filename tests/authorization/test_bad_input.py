@@ -27,7 +27,7 @@ from mcp_sync.auth import FileStore, MemoryStore, OAuth
 from .conftest import World
 from .harness import Robot
 from .test_machines import PEM, register
-from .test_users import CALLBACK, by_robot, echo, make_expired, query, silent
+from .users import CALLBACK, by_robot, echo, make_expired, query, silent
 
 pytestmark = pytest.mark.interop
 
@@ -99,7 +99,7 @@ def test_a_refresh_that_is_answered_by_garbage_leaves_the_grant_as_it_was(
 ) -> None:
     store = MemoryStore()
     url = logged_in(world, robot, store)
-    make_expired(OAuth(store=store), url)
+    make_expired(OAuth(store=store).vault, url)
     fault(world, "/token", **answer)
     oauth = silent(store)
     with pytest.raises(TokenRequestFailed, match=words) as caught, Client(url, auth=oauth) as client:

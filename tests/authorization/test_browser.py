@@ -12,7 +12,7 @@ from mcp_sync.auth import LoopbackBrowser, OAuth
 
 from .browser import Browser
 from .conftest import World
-from .test_users import echo
+from .users import echo
 
 pytestmark = pytest.mark.interop
 

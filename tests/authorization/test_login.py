@@ -18,7 +18,7 @@ from cli.terminal import Terminal
 
 from .conftest import World
 from .harness import Robot
-from .test_users import query
+from .users import query
 
 pytestmark = pytest.mark.interop
 
@@ -55,23 +55,6 @@ def echoes(url: str) -> bool:
     ran = invoke("call", url, "echo", "text=hello")
     assert ran.code in (0, 6), ran
     return ran.code == 0 and ran.out == "hello\n"
-
-
-def by_hand(world: World, secret: str | None, port: int) -> str:
-    """Register a client at Authlib as its administrator would; return its id."""
-    method = "none" if secret is None else "client_secret_basic"
-    world.authlib.tell(
-        clients=[
-            {
-                "client_id": "by-hand",
-                "client_secret": secret,
-                "token_endpoint_auth_method": method,
-                "grant_types": ["authorization_code", "refresh_token"],
-                "redirect_uris": [f"http://127.0.0.1:{port}/callback"],
-            }
-        ]
-    )
-    return "by-hand"
 
 
 @pytest.mark.parametrize("name", ["authlib", "oidc", "own"])
@@ -154,7 +137,8 @@ def test_a_client_that_was_registered_by_hand_comes_back_to_its_port_with_its_se
 ) -> None:
     url = world.protected["sdk2", "authlib"].url
     monkeypatch.setenv("OF_THE_CLIENT", "geheim/100%")
-    client_id = by_hand(world, "geheim/100%", port)
+    client_id = "by-hand"
+    world.authlib.register(client_id, "geheim/100%", "client_secret_basic", [port])
     words = ["--client-id", client_id, "--client-secret-env", "OF_THE_CLIENT", "--port", str(port)]
     ok(invoke("login", url, *words))
 
@@ -178,7 +162,8 @@ def test_a_wrong_secret_is_refused_and_shown_nowhere(
     world: World, robot: Robot, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OF_THE_CLIENT", "falsch/100%")
-    client_id = by_hand(world, "richtig", port)
+    client_id = "by-hand"
+    world.authlib.register(client_id, "richtig", "client_secret_basic", [port])
     words = ["--client-id", client_id, "--client-secret-env", "OF_THE_CLIENT", "--port", str(port)]
     ran = invoke("login", world.protected["sdk2", "authlib"].url, *words, "--trace")
 
@@ -198,18 +183,7 @@ def test_a_port_that_is_taken_is_said(world: World, port: int) -> None:
 
 
 def test_a_client_is_known_by_the_document_at_its_url(world: World, robot: Robot) -> None:
-    name = "https://client.example/metadata.json"
-    document = {
-        "client_id": name,
-        "client_name": "Example",
-        "redirect_uris": ["http://127.0.0.1/callback"],
-        "grant_types": ["authorization_code", "refresh_token"],
-        "response_types": ["code"],
-        "token_endpoint_auth_method": "none",
-        "application_type": "native",
-        "scope": "notes offline_access",
-    }
-    world.oidc.tell(document=document)
+    name = world.oidc.publish_client()
     url = world.protected["sdk2", "oidc"].url
     ok(invoke("login", url, "--client-metadata-url", name))
 

@@ -25,7 +25,7 @@ from mcp_sync.auth import (
 
 from .conftest import MAKERS, World
 from .harness import Robot
-from .test_users import by_robot, echo, make_expired, silent
+from .users import by_robot, echo, make_expired, silent
 
 pytestmark = pytest.mark.interop
 
@@ -151,7 +151,7 @@ def test_a_user_agrees_on_another_device(world: World, robot: Robot, name: str) 
     auth = DeviceCode(show=show, store=store)
     with Client(url, auth=auth) as client:
         assert echo(client) == "hello"
-        make_expired(auth, url)
+        make_expired(auth.vault, url)
     visits[0].join(20)
     assert len(shown) == 1
     again = DeviceCode(show=show, store=store)
@@ -178,7 +178,7 @@ def test_a_token_bound_to_a_key_comes_with_a_proof_each_time(world: World, robot
     with Client(world.bound.url, auth=oauth) as client:
         assert [echo(client, text) for text in "abc"] == ["a", "b", "c"]
     assert oauth.status().token_type == "DPoP"
-    old = make_expired(oauth, world.bound.url)
+    old = make_expired(oauth.vault, world.bound.url)
     with Client(world.bound.url, auth=silent(store, dpop=True)) as client:
         assert echo(client) == "hello"
     held = oauth.vault.grant(world.bound.url)

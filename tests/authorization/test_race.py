@@ -20,7 +20,7 @@ from mcp_sync import Client
 from . import race_worker
 from .conftest import World
 from .harness import Robot
-from .test_users import by_robot, echo, silent
+from .users import by_robot, echo, silent
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(240)]
 

@@ -6,12 +6,8 @@ import json
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
-from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
@@ -20,11 +16,11 @@ from mcp_sync.auth import FileStore, LoopbackBrowser, MemoryStore, OAuth, PasteB
 
 from .conftest import MAKERS, World
 from .harness import Robot
+from .users import CALLBACK, by_robot, echo, make_expired, query, silent
 
 pytestmark = pytest.mark.interop
 
 NAMES = ("authlib", "tenant", "oidc", "own", "old", "bare")
-CALLBACK = "http://127.0.0.1:9/signed-in"  # Nobody listens there: the test takes the answer itself.
 ALICE = "alice@example.com"
 
 FINISH = """
@@ -35,35 +31,6 @@ oauth = OAuth(redirect_uri=callback, store=FileStore(path), principal=principal)
 oauth.finish(address)
 print(oauth.status(server).state)
 """
-
-
-def echo(client: Client, text: str = "hello") -> str:
-    """Make a call that takes no more than the usual scope."""
-    return client.call_tool("echo", {"text": text}, timeout=30).text
-
-
-def by_robot(robot: Any, **options: Any) -> OAuth:
-    """Make an OAuth whose user is a robot."""
-    return OAuth(interaction=LoopbackBrowser(open=robot, timeout=30), **options)
-
-
-def silent(store: Any, **options: Any) -> OAuth:
-    """Make an OAuth that has nobody to ask, and only what a store holds."""
-    return OAuth(store=store, interactive=False, **options)
-
-
-def query(url: str) -> dict[str, str]:
-    """Return the parameters of a URL."""
-    return dict(parse_qsl(urlsplit(url).query))
-
-
-def make_expired(oauth: OAuth, url: str) -> str:
-    """Have a store say that the token has expired; return that token."""
-    held = oauth.vault.grant(url)
-    assert held is not None
-    old = replace(held.grant, expires_at=time.time() - 1)
-    assert oauth.vault.keep_grant(url, old, held.version)
-    return old.access_token
 
 
 @pytest.mark.parametrize("maker", MAKERS)
@@ -79,7 +46,7 @@ def test_a_user_logs_in_once_and_the_grant_outlives_the_client_and_its_token(
     assert oauth.status().state == "valid"
     with Client(url, auth=silent(FileStore(path))) as client:
         assert echo(client) == "hello"
-    old = make_expired(oauth, url)
+    old = make_expired(oauth.vault, url)
     later = silent(FileStore(path))
     assert later.status(url).state == "refreshable"
     with Client(url, auth=later) as client:
@@ -290,18 +257,7 @@ def test_a_user_without_a_browser_here_pastes_the_address_back(world: World, rob
 
 
 def test_a_client_that_is_known_by_its_document_registers_nowhere(world: World, robot: Robot) -> None:
-    name = "https://client.example/metadata.json"
-    document = {
-        "client_id": name,
-        "client_name": "Example",
-        "redirect_uris": ["http://127.0.0.1/callback"],
-        "grant_types": ["authorization_code", "refresh_token"],
-        "response_types": ["code"],
-        "token_endpoint_auth_method": "none",
-        "application_type": "native",
-        "scope": "notes offline_access",
-    }
-    world.oidc.tell(document=document)
+    name = world.oidc.publish_client()
     url = world.protected["sdk2", "oidc"].url
     oauth = by_robot(robot, client_metadata_url=name)
     with Client(url, auth=oauth) as client:
@@ -320,17 +276,7 @@ def test_a_client_that_was_registered_by_hand_authenticates_as_it_should(
 ) -> None:
     secret = None if method == "none" else "of the client: 100%+é"
     client_id = "by hand/1"
-    world.authlib.tell(
-        clients=[
-            {
-                "client_id": client_id,
-                "client_secret": secret,
-                "token_endpoint_auth_method": method,
-                "grant_types": ["authorization_code", "refresh_token"],
-                "redirect_uris": [f"http://127.0.0.1:{port}/callback" for port in range(47310, 47320)],
-            }
-        ]
-    )
+    world.authlib.register(client_id, secret, method, range(47310, 47320))
     interaction = LoopbackBrowser(ports=range(47310, 47320), open=robot, timeout=30)
     oauth = OAuth(client_id=client_id, client_secret=secret, interaction=interaction)
     with Client(world.protected["sdk2", "authlib"].url, auth=oauth) as client:

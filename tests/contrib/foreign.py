@@ -5,12 +5,14 @@ Each framework has a `Site` of its own beside its tests.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import pytest
 from authorization.harness import AuthlibServer, OidcProvider, ProtectedServer, Robot
+from authorization.users import make_expired
 from interop.install import home
 
 from mcp_sync import BearerToken, Client, HTTPStatusError
@@ -19,26 +21,43 @@ NEEDED = ("sdk1", "sdk2", "node", "authlib", "oidc-provider")
 PAIRS = [(maker, name) for maker in ("sdk1", "sdk2") for name in ("authlib", "oidc")]
 
 
-class Site(Protocol):
-    """A site, as a browser in which one user is logged in sees it."""
+class Site(ABC):
+    """A site, as a browser in which one user is logged in sees it.
 
+    Attributes:
+        url: The protected MCP server.
+    """
+
+    url: str
+
+    @abstractmethod
     def page(self, text: str) -> tuple[int, str]:
         """Load the page that calls the tool ``echo``; return its status and what it says."""
 
+    @abstractmethod
     def connect(self) -> str:
         """Begin to connect; return where the browser is sent."""
 
+    @abstractmethod
     def come_back(self, url: str) -> int:
         """Follow the redirect of the authorization server; return the status of the answer."""
 
+    @abstractmethod
     def disconnect(self) -> int:
         """Give the grant back; return the status."""
 
+    @abstractmethod
+    def vault(self) -> Any:
+        """Return what keeps the grant of the user."""
+
     def grant(self) -> Any:
         """Return the grant that is kept, ``None`` if there is none."""
+        kept = self.vault().grant(self.url)
+        return None if kept is None else kept.grant
 
     def expire(self) -> None:
         """Have the site believe that its token has expired."""
+        make_expired(self.vault(), self.url)
 
 
 class Parts(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ from django.http import HttpResponse
 from django.test import override_settings
 from django.urls import include, path
 
-from contrib.foreign import PAIRS, parts, walk
+from contrib.foreign import PAIRS, Site, parts, walk
 from mcp_sync.contrib.django import mcp
 
 from .conftest import browser_of
@@ -25,12 +24,12 @@ def echo(request: Any, text: str) -> HttpResponse:
 urlpatterns = [path("mcp/", include("mcp_sync.contrib.django.urls")), path("echo/<text>/", echo)]
 
 
-class Visitor:
+class Visitor(Site):
     """See `contrib.foreign.Site`."""
 
     def __init__(self, user: Any, url: str) -> None:
         self._user = user
-        self._url = url
+        self.url = url
         self._browser = browser_of(user)
 
     def page(self, text: str) -> tuple[int, str]:
@@ -46,17 +45,8 @@ class Visitor:
     def disconnect(self) -> int:
         return int(self._browser.post("/mcp/disconnect/guarded/").status_code)
 
-    def _vault(self) -> Any:
+    def vault(self) -> Any:
         return mcp["guarded"].oauth_for(self._user).vault
-
-    def grant(self) -> Any:
-        kept = self._vault().grant(self._url)
-        return None if kept is None else kept.grant
-
-    def expire(self) -> None:
-        vault = self._vault()
-        kept = vault.grant(self._url)
-        assert vault.keep_grant(self._url, replace(kept.grant, expires_at=1.0), kept.version)
 
 
 @pytest.mark.parametrize(("maker", "authorization"), PAIRS)

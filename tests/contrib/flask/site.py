@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -12,6 +14,8 @@ from flask import Flask, jsonify, session
 from mcp_sync.contrib.flask import MCP
 from mcp_sync.testing import FakeAuthorizationServer, FakeServer, ToolContext
 
+ROOT = Path(__file__).parents[3]
+EXAMPLE = ROOT / "examples" / "flask_app"
 FORM = {
     "type": "object",
     "properties": {
@@ -103,8 +107,10 @@ def world(versions: str = "all", **options: Any) -> Iterator[World]:
             yield World(auth, fake, endpoint.url)
 
 
-def csrf_of(browser: Any) -> str:
-    return str(browser.get("/form").text.split('value="')[1].split('"')[0])
+def csrf_of(browser: Any, page: str = "/form") -> str:
+    found = re.search(r'name="mcp_csrf" value="([^"]+)"', browser.get(page).text)
+    assert found is not None
+    return found[1]
 
 
 def close(app: Flask) -> None:

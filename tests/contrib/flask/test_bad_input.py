@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,8 @@ import sqlalchemy as sa
 
 from mcp_sync.contrib.flask import SQLAlchemyTokenStore
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "flask_app"
+from .site import EXAMPLE, csrf_of
+
 SECRET = "hunter2-in-the-configuration"
 
 
@@ -40,17 +41,32 @@ def engine(tmp_path: Path) -> Iterator[sa.Engine]:
     made.dispose()
 
 
-def token_of(browser: Any) -> str:
-    found = re.search(r'name="mcp_csrf" value="([^"]+)"', browser.get("/").text)
-    assert found is not None
-    return found[1]
+@pytest.fixture
+def make_app(example: Any) -> Iterator[Callable[..., Any]]:
+    """Make the application of the example, and close it after the test."""
+    made = []
+
+    def make(url: str = "nowhere", **config: Any) -> Any:
+        made.append(example.create_app(url, {"SECRET_KEY": "secret", **config}))
+        return made[-1]
+
+    yield make
+    for app in made:
+        example.mcp.registry(app).close()
+
+
+@pytest.fixture
+def store(engine: sa.Engine) -> SQLAlchemyTokenStore:
+    kept = SQLAlchemyTokenStore(engine)
+    kept.create_table()
+    return kept
 
 
 def connect(browser: Any) -> None:
     """Connect: the authorization server of the example agrees to everything, and sends the browser back."""
     import requests
 
-    away = browser.post("/mcp/connect/kitchen", data={"mcp_csrf": token_of(browser)})
+    away = browser.post("/mcp/connect/kitchen", data={"mcp_csrf": csrf_of(browser, "/")})
     back = requests.get(away.location, allow_redirects=False, timeout=20).headers["location"]
     assert browser.get(back.partition("localhost")[2]).status_code == 303
     assert "You are connected" in browser.get("/").text
@@ -74,12 +90,9 @@ PAGES = [
 
 
 def test_a_database_that_goes_away_makes_each_page_503_and_loses_nothing(
-    example: Any, url: str, engine: sa.Engine
+    make_app: Any, url: str, engine: sa.Engine, store: SQLAlchemyTokenStore
 ) -> None:
-    store = SQLAlchemyTokenStore(engine)
-    store.create_table()
-    app = example.create_app(url, {"SECRET_KEY": "secret", "MCP_TOKEN_STORE": store})
-    browser = app.test_client()
+    browser = make_app(url, MCP_TOKEN_STORE=store).test_client()
     connect(browser)
     with browser.session_transaction() as session:
         session.update(form="f", mcp_sync_csrf="t")
@@ -94,16 +107,12 @@ def test_a_database_that_goes_away_makes_each_page_503_and_loses_nothing(
     # Where a token is at hand that is valid, it is no worse because the store cannot be read just now.
     rename(engine, "mcp_sync_records", "gone")
     assert "17 euros" in browser.get("/add?a=12&b=5").text
-    example.mcp.registry(app).close()
 
 
 def test_a_grant_that_was_deleted_sends_the_user_to_connect_again(
-    example: Any, url: str, engine: sa.Engine
+    make_app: Any, url: str, engine: sa.Engine, store: SQLAlchemyTokenStore
 ) -> None:
-    store = SQLAlchemyTokenStore(engine)
-    store.create_table()
-    app = example.create_app(url, {"SECRET_KEY": "secret", "MCP_TOKEN_STORE": store})
-    browser = app.test_client()
+    browser = make_app(url, MCP_TOKEN_STORE=store).test_client()
     connect(browser)
     assert browser.get("/add?a=12&b=5").status_code == 200
     with engine.begin() as connection:
@@ -112,7 +121,6 @@ def test_a_grant_that_was_deleted_sends_the_user_to_connect_again(
     assert browser.get("/add?a=12&b=5").status_code == 303
     connect(browser)
     assert "17 euros" in browser.get("/add?a=12&b=5").text
-    example.mcp.registry(app).close()
 
 
 @pytest.mark.parametrize(
@@ -146,19 +154,16 @@ def test_a_configuration_that_cannot_be_is_500_and_the_log_and_the_command_say_w
         assert (check.exit_code, says in check.output, SECRET in check.output) == (1, True, False)
 
 
-def test_a_page_of_a_server_that_cannot_be_used_tells_only_the_log(example: Any, caplog: Any) -> None:
+def test_a_page_of_a_server_that_cannot_be_used_tells_only_the_log(make_app: Any, caplog: Any) -> None:
     servers = {"kitchen": {"url": "${MISSING_ONE}", "auth": "oauth"}}
-    app = example.create_app("x", {"SECRET_KEY": SECRET, "MCP_SERVERS": servers})
-    answer = app.test_client().get("/mcp/connect/kitchen")
+    answer = make_app(MCP_SERVERS=servers).test_client().get("/mcp/connect/kitchen")
     assert (answer.status_code, "not set up for that: see its log" in answer.text) == (500, True)
     assert ("MISSING_ONE" in caplog.text, "MISSING_ONE" in answer.text) == (True, False)
-    example.mcp.registry(app).close()
 
 
-def test_a_server_that_is_down_is_502_and_wrong_paths_are_404_or_400(example: Any) -> None:
+def test_a_server_that_is_down_is_502_and_wrong_paths_are_404_or_400(make_app: Any) -> None:
     servers = {"kitchen": {"url": "http://127.0.0.1:9/mcp", "auth": "oauth"}}
-    app = example.create_app("x", {"SECRET_KEY": "secret", "MCP_SERVERS": servers})
-    browser = app.test_client()
+    browser = make_app(MCP_SERVERS=servers).test_client()
     assert browser.get("/add?a=1&b=2").status_code == 502
     for path, status in (
         ("/mcp/connect/nowhere", 404),
@@ -170,4 +175,3 @@ def test_a_server_that_is_down_is_502_and_wrong_paths_are_404_or_400(example: An
     ):
         assert browser.get(path).status_code == status, path
     assert browser.post("/cook", data={"form": "x"}).status_code == 400
-    example.mcp.registry(app).close()

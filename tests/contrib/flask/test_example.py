@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 import requests
 
-ROOT = Path(__file__).parents[3]
-EXAMPLE = ROOT / "examples" / "flask_app"
+from .site import EXAMPLE, ROOT
 
 
 @contextmanager

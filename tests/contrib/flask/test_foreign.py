@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
-from contrib.foreign import PAIRS, parts, walk
+from contrib.foreign import PAIRS, Site, parts, walk
 from mcp_sync.auth import SQLiteStore
 
 from .site import close, csrf_of, make_app
@@ -17,12 +16,12 @@ from .site import close, csrf_of, make_app
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(150)]
 
 
-class Visitor:
+class Visitor(Site):
     """See `contrib.foreign.Site`."""
 
     def __init__(self, app: Any, url: str) -> None:
         self._app = app
-        self._url = url
+        self.url = url
         self._browser = app.test_client()
         self._browser.get("/login/ada")
 
@@ -44,18 +43,9 @@ class Visitor:
     def _token(self) -> dict[str, str]:
         return {"mcp_csrf": csrf_of(self._browser)}
 
-    def _vault(self) -> Any:
+    def vault(self) -> Any:
         with self._app.test_request_context("/"):
             return self._app.extensions["mcp_sync"].oauth("guarded", "user:ada").vault
-
-    def grant(self) -> Any:
-        kept = self._vault().grant(self._url)
-        return None if kept is None else kept.grant
-
-    def expire(self) -> None:
-        vault = self._vault()
-        kept = vault.grant(self._url)
-        assert vault.keep_grant(self._url, replace(kept.grant, expires_at=1.0), kept.version)
 
 
 @pytest.mark.parametrize(("maker", "authorization"), PAIRS)
