@@ -147,11 +147,14 @@ def read_arguments(words: Sequence[str]) -> GivenArguments:
 def _input_schema(
     client: Any, name: str, needs_types: bool, options: Mapping[str, Any]
 ) -> Optional[Mapping[str, Any]]:
+    names: list[str] = []
     try:
         for tool in client.tools(**options):
             if tool.name == name:
                 found: Mapping[str, Any] = tool.input_schema
                 return found
+            names.append(tool.name)
+        logger.warning("the server lists no tool %s%s", name, guessed(name, names))
     except MethodNotFound:
         pass  # A server may have tools and no list of them.
     except (ProtocolError, RemoteError):

@@ -281,8 +281,15 @@ def test_no_answer_in_time_exits_with_4(url: str) -> None:
 def test_an_error_of_the_server_exits_with_5(url: str) -> None:
     ran = invoke("call", url, "missing")
 
-    assert ran.code == 5
-    assert ran.err.startswith(f"mcp-sync: tools/call: {url} answered: ")
+    assert (ran.code, ran.out) == (5, "")
+    warning, error = ran.err.splitlines()
+    assert warning == "mcp-sync: the server lists no tool missing"
+    assert error.startswith(f"mcp-sync: tools/call: {url} answered: ")
+
+
+def test_a_tool_that_may_be_misspelt_is_guessed_at(url: str) -> None:
+    assert "lists no tool Countdwn; did you mean countdown?\n" in invoke("call", url, "Countdwn").err
+    assert invoke("call", "--json", url, "Countdwn").error["kind"] == "protocol"
 
 
 def test_an_error_of_the_server_in_json_has_its_code_and_data(server: FakeServer, url: str) -> None:
