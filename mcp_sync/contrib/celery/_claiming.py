@@ -30,7 +30,8 @@ def claim(backend: Any, name: str) -> bool:
         return _in_folder(backend, name)
     client = _client_of(backend)
     if client is not None:
-        key, seconds = backend.get_key_for_task(name), int(backend.expires or _SECONDS)
+        raw, seconds = backend.get_key_for_task(name), int(backend.expires or _SECONDS)
+        key = raw.decode() if isinstance(raw, bytes) else raw
         if hasattr(client, "add"):
             return bool(client.add(key, b"1", seconds))
         return bool(client.set(key, b"1", ex=seconds, nx=True))

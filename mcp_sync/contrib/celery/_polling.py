@@ -30,6 +30,7 @@ from ...options import UNSET
 from ...tasks._pace import Pace
 from ._claiming import AlreadyAnswered, claim, give_up
 from ._progress import STATE, short
+from ._retrying import MOST_SECONDS
 from ._servers import servers_of
 from ._task import INPUT_REQUIRED, MCPTask
 
@@ -41,7 +42,7 @@ _ASKING = (INPUT_REQUIRED, RESUMING)
 _JOB = ("server", "user", "task", "follower", "seconds", "cancels", "until")
 _MOST_FAILURES = 20
 _LONGEST = 60.0  # between two looks at a server that does not answer
-_LONGEST_ASKED = 1800.0  # Redis gives away anew what a worker has kept for an hour
+_MOST_LOOKS = 20  # after which a pace grows no more
 # How a message is tried to be sent to a broker that is away: for about half a minute.
 _PATIENCE = {"max_retries": 12, "interval_start": 0.2, "interval_step": 0.5, "interval_max": 5.0}
 # Backends of which a worker cannot read what it has written: none at all, and messages to the sender.
@@ -166,8 +167,17 @@ def hand_over(task: MCPTask, handle: Any, job: Mapping[str, Any]) -> Any:
         ask(task, {**job, "requests": state.raw["inputRequests"]})
     then, message = carried(task.request), short(state.status_message)
     _note(task, {**job, "tool": handle.tool, "then": then, "message": message})
-    _send(task, job, min(Pace().next(state.poll_interval), _left(job)), 0)
+    looks = job.get("looks", 0)
+    seconds = _until_next_look(state.poll_interval, looks)
+    _send(task, {**job, "looks": looks + 1}, min(seconds, _left(job)), 0)
     raise Ignore
+
+
+def _until_next_look(asked: Optional[float], looks: int) -> float:
+    pace = Pace()
+    for _ in range(min(looks, _MOST_LOOKS)):
+        pace.next(None)
+    return pace.next(asked)
 
 
 def ask(task: MCPTask, job: Mapping[str, Any]) -> NoReturn:
@@ -218,7 +228,7 @@ def poll(self: MCPTask, job: dict[str, Any], failures: int = 0) -> Any:
         if failures >= _MOST_FAILURES or _left(job) <= 0 or not is_passing:
             raise
         asked: Optional[float] = getattr(error, "retry_after", None)
-        seconds = min(2.0**failures, _LONGEST) if asked is None else min(asked, _LONGEST_ASKED)
+        seconds = min(2.0**failures, _LONGEST) if asked is None else min(asked, MOST_SECONDS)
         _send(self, job, min(seconds, _left(job)), failures + 1)
         raise Ignore from None
 

@@ -16,7 +16,9 @@ from ...errors import (
 )
 
 _LONGEST = 300.0  # between two attempts where the server has not said when, in seconds
-_MOST = 3600.0
+# A message that a worker keeps for longer, brokers give to another one, too: RabbitMQ after half an hour,
+# Redis after an hour. The tool would be called twice.
+MOST_SECONDS = 1500.0
 _TRANSIENT = (429, 502, 503, 504)
 
 
@@ -44,7 +46,7 @@ LoginNeeded.__module__ = "mcp_sync.contrib.celery"
 
 
 def retry_kwargs_for(
-    error: BaseException, *, attempt: int = 0, idempotent: bool = False, longest: float = _MOST
+    error: BaseException, *, attempt: int = 0, idempotent: bool = False, longest: float = MOST_SECONDS
 ) -> Optional[dict[str, Any]]:
     """Return the arguments of ``self.retry`` after an error, ``None`` if the task must fail.
 
@@ -55,7 +57,8 @@ def retry_kwargs_for(
         error: What the call raised.
         attempt: How many retries there were: ``self.request.retries``.
         idempotent: Whether it does no harm to do it all twice.
-        longest: The most seconds that a retry waits; a server that asks for more gets none.
+        longest: The most seconds that a retry waits (25 minutes: brokers give away anew what waits for
+            longer); a server that asks for more gets none.
     """
     if not _is_safe(error, idempotent):
         return None

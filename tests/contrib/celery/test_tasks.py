@@ -487,3 +487,23 @@ def test_an_answer_to_what_was_not_asked_is_refused(app: Celery) -> None:
     with pytest.raises(UsageError, match="the task job-2 has not asked: 'other'"):
         answer(app.AsyncResult("job-2"), {"k": {"action": "cancel"}, "other": {"action": "cancel"}})
     assert app.AsyncResult("job-2").state == "INPUT_REQUIRED"
+
+
+def test_a_server_that_names_no_interval_is_looked_at_ever_more_seldom(
+    app: Celery, kitchen: Kitchen, monkeypatch: Any
+) -> None:
+    registry, seen = served(app), []
+    kitchen.fake.poll_interval_ms = None
+    with registry.override({"demo": kitchen.fake}):
+        job, poll = begun(app, registry, kitchen), app.tasks[_polling.POLL]
+        monkeypatch.setattr(
+            poll, "apply_async", lambda args, countdown, **_: seen.append((countdown, args[0])), raising=False
+        )
+        for _ in range(30):
+            with Worked(poll) as task, pytest.raises(Ignore):
+                task.run(job)
+            job = seen[-1][1]
+    waits = [seconds for seconds, _ in seen]
+    assert waits[0] < 0.4
+    assert all(5 <= each <= 5.5 for each in waits[-10:])
+    registry.close()

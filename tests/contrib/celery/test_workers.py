@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from typing import Any
 
@@ -234,3 +236,37 @@ def test_an_answer_survives_the_worker_that_brings_it(sender: Any, worker: Any, 
         first.kill()
     with worker("-P", "prefork", "-c", "1"):
         assert sent.result["content"][0]["text"] == "By Ada"
+
+
+def test_of_answers_that_come_at_once_over_redis_one_counts(
+    sender: Any, worker: Any, told: dict[str, str], fake: Any
+) -> None:
+    with worker("-P", "prefork", "-c", "1") as first:
+        sent = sender.send("call", "greet", {})
+        ((key, _),) = sent.until("INPUT_REQUIRED")["questions"].items()
+        first.kill()  # Nobody goes on while they come.
+    program = (
+        "import sys, json; from contrib.celery import jobs; from mcp_sync.contrib import celery as c\n"
+        "r = jobs.app.AsyncResult(sys.argv[1]); meta = r.backend.get_task_meta(r.id, cache=False)\n"
+        "r.backend.get_task_meta = lambda *_, **__: meta\n"
+        "print('ready', flush=True); sys.stdin.readline()\n"
+        "answer = {'action': 'accept', 'content': {'name': sys.argv[3]}}\n"
+        "try: c.answer(r, {sys.argv[2]: answer}); print('won')\n"
+        "except c.AlreadyAnswered: print('late')\n"
+    )
+    names, pipes = ("Ada", "Bob", "Eve"), {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    answering = [
+        subprocess.Popen([sys.executable, "-c", program, sent.id, key, name], env=told, text=True, **pipes)
+        for name in names
+    ]
+    for each in answering:
+        assert each.stdout.readline() == "ready\n"
+    for each in answering:
+        each.stdin.write("\n")
+        each.stdin.flush()
+    said = {name: each.communicate(timeout=60)[0].strip() for name, each in zip(names, answering)}
+    assert sorted(said.values()) == ["late", "late", "won"]
+    winner = next(name for name, what in said.items() if what == "won")
+    with worker("-P", "prefork", "-c", "1"):
+        assert sent.result["content"][0]["text"] == f"Hello, {winner}!"
+    assert fake.count("tools/call") == 2
