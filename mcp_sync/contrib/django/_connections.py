@@ -126,7 +126,8 @@ def _within(patience: Optional[float], operation: Callable[[], T]) -> T:
     if patience is None or connection.vendor != "sqlite":
         return operation()
     with connection.cursor() as cursor:
-        usual = cursor.execute("PRAGMA busy_timeout").fetchone()[0]
+        cursor.execute("PRAGMA busy_timeout")
+        usual = cursor.fetchone()[0]
         cursor.execute(f"PRAGMA busy_timeout = {min(int(patience * 1000), usual)}")
     try:
         return operation()

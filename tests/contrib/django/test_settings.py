@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from django.conf import settings
 from django.core.checks import run_checks
 from django.core.management import call_command
+from django.db import connection
 from django.test import override_settings
 
 from mcp_sync.config import ConfigError
@@ -13,8 +15,8 @@ from mcp_sync.contrib.django.test import fake_server
 from mcp_sync.testing import FakeServer
 
 
-def ids(servers=None, deploy=False, **settings):
-    with override_settings(MCP_SYNC={"SERVERS": servers or {}, **settings}):
+def ids(servers=None, deploy=False, **own):
+    with override_settings(MCP_SYNC={"SERVERS": servers or {}, **own}):
         found = run_checks(tags=["mcp_sync"], include_deployment_checks=deploy)
     return {each.id.rpartition(".")[2]: each.msg for each in found}
 
@@ -40,7 +42,7 @@ def test_a_missing_variable_is_named(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("settings", "check"),
+    ("own", "check"),
     [
         ({"TOKEN_STORE": "nowhere.Store"}, "E003"),
         ({"RESPONSE_CACHE": "nowhere"}, "E003"),
@@ -52,8 +54,8 @@ def test_a_missing_variable_is_named(monkeypatch):
         ({"TOKEN_STORE": "mcp_sync.auth.FileStore"}, "W003"),
     ],
 )
-def test_what_cannot_work_is_said(settings, check):
-    with override_settings(MCP_SYNC=settings):
+def test_what_cannot_work_is_said(own, check):
+    with override_settings(MCP_SYNC=own):
         found = {each.id for each in run_checks(tags=["mcp_sync"])}
     assert f"mcp_sync.{check}" in found
 
@@ -67,6 +69,13 @@ def test_a_deployment_is_told_of_its_keys_and_its_commands():
     found = ids({"a": {"COMMAND": ["reports"]}}, deploy=True)
     assert {"W004", "W005"} <= set(found)
     assert "W005" not in ids({}, deploy=True, ENCRYPTION_KEYS=["x"])
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="other databases lock rows")
+def test_a_deployment_with_sqlite_is_told_what_its_transactions_lock(monkeypatch):
+    assert "W006" not in ids({}, deploy=True)
+    monkeypatch.setitem(settings.DATABASES["default"], "ATOMIC_REQUESTS", True)
+    assert "nobody else can write" in ids({}, deploy=True)["W006"]
 
 
 @override_settings(ROOT_URLCONF="tests.contrib.django.no_urls")
