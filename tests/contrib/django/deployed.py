@@ -15,3 +15,14 @@ from django.core.wsgi import get_wsgi_application  # noqa: E402
 
 application = get_wsgi_application()
 asgi = get_asgi_application()
+
+if "MCP_SYNC_TEST_WARM" in os.environ:
+    # What no application should do, and some do: workers are forked from a process with open clients.
+    from django.contrib.auth import get_user_model
+    from django.db import connections
+
+    from mcp_sync.contrib.django import mcp
+
+    for user in get_user_model().objects.all():
+        mcp["guarded"].for_user(user).call_tool("whoami")
+    connections.close_all()

@@ -13,7 +13,7 @@ import pytest
 from django.db import connection
 
 from mcp_sync.contrib.django.models import Grant, PendingInput
-from mcp_sync.testing import FakeServer, FakeTool, HTTPReply
+from mcp_sync.testing import FakeAuthorizationServer, FakeServer, FakeTool, HTTPReply
 
 from .server import GUNICORN, PATIENCE, UVICORN, Visitor, serving
 
@@ -93,6 +93,36 @@ def test_users_connect_call_and_answer(kind, servers, visit, ada, bob):
         text = site.log.read_text()
     assert "Traceback" not in text, text
     assert site.process.returncode in (0, -signal.SIGTERM), site.log.read_text()
+
+
+def test_workers_that_were_forked_with_open_clients_have_sessions_of_their_own(visit, ada, bob, monkeypatch):
+    with FakeAuthorizationServer(user="someone") as auth:
+        tools = {
+            "whoami": lambda context: f"{auth.user_of(context.headers)} {context.headers['mcp-session-id']}"
+        }
+        fake = FakeServer(tools=tools, principal=auth.user_of, versions="2025-11-25")
+        with fake.serve_http(intercept=auth.guard()) as endpoint:
+            servers = {"guarded": {"URL": endpoint.url, "AUTH": {"KIND": "oauth"}}}
+            with serving(GUNICORN, servers, "-w", "1") as site:
+                for user in (ada, bob):
+                    visit(site, user).connect(auth, user.username)
+            monkeypatch.setenv("MCP_SYNC_TEST_WARM", "1")
+            before = set(endpoint.sessions)
+            with serving(GUNICORN, servers, "-w", "3", "--preload") as site:
+                of_the_parent = set(endpoint.sessions) - before
+                seen = {user.username: set() for user in (ada, bob)}
+                for _ in range(30):
+                    for user in (ada, bob):
+                        name, session = visit(site, user).get("/whoami/").text.split()
+                        assert name == user.username
+                        seen[name].add(session)
+                    if all(len(each) == 3 for each in seen.values()):
+                        break
+                assert of_the_parent <= set(endpoint.sessions)
+    assert len(of_the_parent) == 2
+    assert not of_the_parent & (seen["ada"] | seen["bob"])
+    assert not seen["ada"] & seen["bob"]
+    assert all(1 <= len(each) <= 3 for each in seen.values())
 
 
 def _all_at_once(visitors):
