@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Optional
 
 from ._argument_check import check_arguments, no_type, none_of, shown_value
@@ -35,6 +35,8 @@ from ._argument_schemas import (
     schema_of,
     tells_of_others,
 )
+from ._concurrency.deadline import Deadline
+from ._files import read_standard_input, read_text
 from ._masking import without_credentials
 from ._protocol.form_formats import FALSE, TRUE, typed_number
 from .errors import MethodNotFound, ProtocolError, RemoteError, UsageError
@@ -123,24 +125,26 @@ class GivenArguments:
         return arguments
 
 
-def read_arguments(words: Sequence[str]) -> GivenArguments:
+def read_arguments(words: Sequence[str], timeout: Optional[float] = None) -> GivenArguments:
     """Take the words of a command line apart.
 
     Args:
         words: What stands behind the tool's name.
+        timeout: How many seconds pipes and standard input may take until they end; ``None`` for no bound.
 
     Raises:
         UsageError: A word has none of the forms, or a file or standard input cannot be read.
     """
+    deadline = Deadline(timeout)
     base: dict[str, Any] = {}
     given = []
     for word in words:
         if word == "-":
-            base.update(_object("standard input", _standard_input("-")))
+            base.update(_object("standard input", _standard_input("-", deadline)))
         elif word.lstrip().startswith("{"):
             base.update(_object("an argument that begins with {", word))
         else:
-            given.append(_given(word))
+            given.append(_given(word, deadline))
     return GivenArguments(base, tuple(given))
 
 
@@ -164,7 +168,7 @@ def _input_schema(
     return None
 
 
-def _given(word: str) -> Given:
+def _given(word: str, deadline: Deadline) -> Given:
     key, sign, text = word.partition("=")
     is_json = key.endswith(":")
     key = key[:-1] if is_json else key
@@ -172,24 +176,27 @@ def _given(word: str) -> Given:
         shown = repr(without_credentials(word))
         raise UsageError(f"{shown} is no argument: write key=value, key:=json, key=@file, {{...}} or -")
     if text.startswith("@"):
-        return Given(key, _file(key, text[1:]), is_json)
+        return Given(key, _file(key, text[1:], deadline), is_json)
     return Given(key, text, is_json)
 
 
-def _file(key: str, path: str) -> str:
+def _file(key: str, path: str, deadline: Deadline) -> str:
     if path == "-":
-        return _standard_input(f"{key}=@-")
+        return _standard_input(f"{key}=@-", deadline)
     try:
-        with open(path, encoding="utf-8") as file:
-            return file.read()
+        return read_text(Path(path), deadline)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
         hint = f"; a text that begins with @ is written {key}:='\"@...\"'"
         raise UsageError(f"{key}: cannot read {path}: {reason}{hint}") from error
 
 
-def _standard_input(word: str) -> str:
-    text = "" if sys.stdin is None else sys.stdin.read()
+def _standard_input(word: str, deadline: Deadline) -> str:
+    try:
+        text = read_standard_input(deadline)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
+        raise UsageError(f"{word} reads standard input: {reason}") from error
     if not text.strip():
         raise UsageError(f"{word} reads standard input, and there is nothing")
     return text

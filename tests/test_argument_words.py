@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from mcp_sync import UsageError
 from mcp_sync._argument_words import read_arguments
 
+needs_fifo = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
 OPTIONAL_INTEGER = {"anyOf": [{"type": "integer"}, {"type": "null"}]}
 COLOURS = {"$defs": {"Colour": {"enum": ["red", "green"]}, "Size": {"type": "integer"}}}
 
@@ -259,6 +261,45 @@ def test_the_text_of_an_argument_can_come_from_standard_input(monkeypatch: pytes
     assert read_arguments(["a=@-"]).typed(None) == {"a": "a text\n"}
     with pytest.raises(UsageError, match="b=@- reads standard input, and there is nothing"):
         read_arguments(["b=@-"])
+
+
+@needs_fifo
+def test_a_pipe_that_nobody_writes_to_its_end_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    late = "nobody has written it to its end within 0.1 s"
+
+    with pytest.raises(UsageError, match=f"a: cannot read {path}: {late}"):
+        read_arguments([f"a=@{path}"], timeout=0.1)
+
+    with open(os.open(path, os.O_RDWR), "r+b", buffering=0) as standing_in:
+        standing_in.write(b'{"a": ')
+        with open(path, encoding="utf-8") as stdin:
+            monkeypatch.setattr(sys, "stdin", stdin)
+            with pytest.raises(UsageError, match=f"- reads standard input: {late}"):
+                read_arguments(["-"], timeout=0.1)
+
+
+@needs_fifo
+def test_standard_input_is_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, writing = os.pipe()
+    with open(reading, encoding="utf-8") as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        os.write(writing, b'{"a": "\xc3\xa9"}\r\n')
+        os.close(writing)
+
+        assert read_arguments(["-"]).typed(None) == {"a": "\u00e9"}
+
+
+def test_standard_input_that_is_no_text_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "binary").write_bytes(b"\xff")
+    with open(tmp_path / "binary", encoding="utf-8") as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+
+        with pytest.raises(UsageError, match="- reads standard input: it is no text"):
+            read_arguments(["-"])
 
 
 def test_a_dash_reads_an_object_and_other_words_win_over_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,7 @@ LAYERS = {
     "types": 1,
     "options": 1,
     "_arguments": 1,
+    "_files": 1,
     "_masking": 1,
     "cache": 1,
     "handlers": 1,

@@ -35,7 +35,7 @@ def prompt(options: CommonOptions, words: tuple[str, ...], folder: Optional[str]
     server, rest = named_server(options, words)
     if not rest:
         raise click.UsageError("name a prompt")
-    texts = _texts(read_arguments(rest[1:]))
+    texts = _texts(read_arguments(rest[1:], **options.budget.left()))
     with opened(options, server) as each:
         result = each.client.get_prompt(
             rest[0], texts, progress_callback=each.progress(), **each.budget.left()
@@ -74,7 +74,7 @@ def complete(options: CommonOptions, words: tuple[str, ...]) -> None:
     server, rest = named_server(options, words)
     if len(rest) < 2:
         raise click.UsageError("name a prompt or a URI template, and ARGUMENT=START")
-    texts = _texts(read_arguments(rest[1:]))
+    texts = _texts(read_arguments(rest[1:], **options.budget.left()))
     (name, start), *context = texts.items()
     with opened(options, server) as (client, budget, _):
         result = client.complete(

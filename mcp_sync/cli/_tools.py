@@ -85,7 +85,7 @@ def call(
     server, rest = named_server(options, words)
     if not rest:
         raise click.UsageError("name a tool")
-    name, given = rest[0], read_arguments(rest[1:])
+    name, given = rest[0], read_arguments(rest[1:], **options.budget.left())
     try:
         with opened(options, server, name) as each:
             arguments = given.for_tool(each.client, name, not unchecked, **each.budget.left())

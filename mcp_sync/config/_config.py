@@ -12,11 +12,11 @@ from types import MappingProxyType
 from typing import Any, Optional, Union
 
 from .._concurrency.deadline import Deadline
+from .._files import PATIENCE
 from ..errors import UsageError
 from ..options import check_seconds
 from ._entries import is_extension, read_entry
 from ._errors import ConfigError, Place
-from ._files import PATIENCE
 from ._reading import Origin, as_path, find_servers, local_servers, origin_of, read_file
 from ._server import ServerConfig
 from ._variables import Inputs, Variables

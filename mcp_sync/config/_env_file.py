@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 from .._concurrency.deadline import Deadline
+from .._files import PATIENCE, read_bytes
 from ._errors import Place
-from ._files import PATIENCE, read_bytes
 
 _LINE = re.compile(
     r"""(?:export\s+)?(?P<name>[A-Za-z_][\w.-]*)\s*=\s*"""

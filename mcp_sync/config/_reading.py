@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
 from .._concurrency.deadline import Deadline
+from .._files import read_bytes
 from ._errors import ConfigError, Place
-from ._files import read_bytes
 from ._json import at, read_json
 from ._keys import plain
 

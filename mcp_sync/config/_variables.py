@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Callable, Optional, Union
 
 from .._concurrency.deadline import Deadline
+from .._files import PATIENCE, read_bytes
 from ._errors import Place
-from ._files import PATIENCE, read_bytes
 
 Inputs = Union[Mapping[str, str], Callable[[Mapping[str, Any]], Optional[str]], None]
 

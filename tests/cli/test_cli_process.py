@@ -270,7 +270,7 @@ def test_a_configuration_can_come_through_a_pipe() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with a name")
-def test_a_configuration_that_nobody_writes_is_given_up_within_the_time_of_the_command(
+def test_a_pipe_that_nobody_writes_into_is_given_up_within_the_time_of_the_command(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "mcp.json"
@@ -279,6 +279,10 @@ def test_a_configuration_that_nobody_writes_is_given_up_within_the_time_of_the_c
 
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith(f"mcp-sync: {path}: nobody has written it to its end within 0.")
+
+    ran = run("call", "fail", f"message=@{path}", "--timeout", "0.5", "--", *DEMO_SERVER)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith(f"mcp-sync: message: cannot read {path}: nobody has written it to its end")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="Ctrl-C is a POSIX signal here")

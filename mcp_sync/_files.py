@@ -1,0 +1,89 @@
+"""Files and standard input, read within a time: a pipe may have nobody who writes into it."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import select
+import stat
+import sys
+from pathlib import Path
+from typing import IO
+
+from ._concurrency.deadline import Deadline
+
+# Whoever asks a person before it writes (a manager of passwords, say) is given time for that.
+PATIENCE = 30.0
+_PIECE = 1024 * 1024
+
+
+def read_bytes(path: Path, most: int, deadline: Deadline) -> bytes:
+    """Return what is in a file.
+
+    Args:
+        path: The file; a pipe will do (``<(command)`` and ``/dev/stdin`` of a shell).
+        most: How many bytes are read; there may be more.
+        deadline: How long whoever writes into a pipe is waited for.
+
+    Raises:
+        OSError: It cannot be read; `TimeoutError`: it is no regular file, and did not end in time.
+    """
+    # Otherwise opening waits for somebody who opens a pipe for writing.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    with open(os.open(path, flags), "rb", buffering=0) as stream:
+        return _read(stream, most, deadline)
+
+
+def read_text(path: Path, deadline: Deadline) -> str:
+    """Return the text in a file, whose lines end as the system has it.
+
+    Raises:
+        OSError: As `read_bytes`.
+        ValueError: It is no UTF-8.
+    """
+    return _decoded(read_bytes(path, sys.maxsize, deadline), "utf-8", "strict")
+
+
+def read_standard_input(deadline: Deadline) -> str:
+    """Return all of standard input, nothing where there is none.
+
+    Raises:
+        TimeoutError: It did not end in time.
+    """
+    stdin = sys.stdin
+    if stdin is None:
+        return ""
+    try:
+        descriptor = stdin.fileno()
+    except OSError:
+        return stdin.read()  # Somebody has put another stream there.
+    with open(descriptor, "rb", buffering=0, closefd=False) as stream:
+        return _decoded(_read(stream, sys.maxsize, deadline), stdin.encoding, stdin.errors or "strict")
+
+
+def _read(stream: IO[bytes], most: int, deadline: Deadline) -> bytes:
+    may_wait = hasattr(select, "poll") and not stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+    data = bytearray()
+    while len(data) < most:
+        if may_wait:
+            _await_more(stream.fileno(), deadline)
+        piece = stream.read(min(most - len(data), _PIECE))
+        if piece == b"":
+            break
+        # None: another reader was quicker.
+        data += piece or b""
+    return bytes(data)
+
+
+def _await_more(descriptor: int, deadline: Deadline) -> None:
+    waiting = select.poll()
+    waiting.register(descriptor, select.POLLIN)
+    left = deadline.remaining()
+    if not waiting.poll(None if left is None else left * 1000):
+        text = f"nobody has written it to its end within {deadline.timeout or 0:g} s"
+        raise TimeoutError(errno.ETIMEDOUT, text)
+
+
+def _decoded(data: bytes, encoding: str, errors: str) -> str:
+    return io.TextIOWrapper(io.BytesIO(data), encoding, errors).read()
