@@ -240,9 +240,10 @@ class Members:
                 found[name] = outcome.value
                 continue
             if outcome is None:
-                error = self._shelf.failures.get(name) or CallTimeout("no answer yet")
-            else:
-                error = self._failed(name, questions[name], outcome)
+                # Nobody has waited for it, and the warning was given when somebody did.
+                logger.debug("Server %s is left out: it has not answered yet", name)
+                continue
+            error = self._failed(name, questions[name], outcome)
             if self._raises:
                 raise error
             logger.warning("Server %s is left out: %s", name, error)

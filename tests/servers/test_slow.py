@@ -79,7 +79,7 @@ def wait_until_up(group: ClientGroup, name: str) -> None:
 
 @pytest.mark.parametrize("kind", ["process", "socket"])
 def test_one_that_hangs_is_left_out_after_a_while_and_the_second_time_at_once(
-    kind: str, deaf_url: str
+    kind: str, deaf_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with over_http(named("web"), named("mail")) as servers:
         servers = {"web": servers["web"], "hung": DEAF if kind == "process" else deaf_url, **servers}
@@ -99,6 +99,7 @@ def test_one_that_hangs_is_left_out_after_a_while_and_the_second_time_at_once(
             assert status.state == "opening"
             assert str(status.error) == "no answer for 1 s (server_timeout)"
             assert names_of(group) == ["web_whoami", "mail_whoami"]
+            assert caplog.messages == ["Server hung is left out: no answer for 1 s (server_timeout)"]
             assert group.call_tool("mail_whoami", timeout=PATIENCE).text == "mail"
 
 
