@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections import deque
 from collections.abc import Sequence
-from typing import Optional, Protocol, Union
+from typing import Any, Optional, Protocol, Union
 
 from .._concurrency.deadline import Deadline
-from .._concurrency.locks import take
+from .._concurrency.locks import AT_ONCE, take
 from .._concurrency.notes import note
 from .._concurrency.pending import PendingCall
 from .._protocol.codec import decode
@@ -59,12 +58,11 @@ class Intake:
 
     def take(self, message: bytes) -> None:
         """Take one message. What is none is skipped and reported."""
-        if not message or message.isspace():
-            return
         try:
             value = decode(message)
         except InvalidMessage as error:
-            self.skip(message, error)
+            if message and not message.isspace():
+                self.skip(message, error)
         else:
             self._inbound.receive(cleaned(value, lambda: self.secrets) if self.secrets else value)
 
@@ -99,7 +97,15 @@ class Intake:
 
 
 class Sink(Protocol):
-    """Where frames go."""
+    """Where frames go.
+
+    Attributes:
+        lock: Held by whoever writes, for one operation that does not block: guards the state of the sink, and
+            what it writes to against being closed meanwhile. Re-entrant, since a signal handler may write on
+            the thread that is in here.
+    """
+
+    lock: Any
 
     def write(self, data: Union[bytes, memoryview], taken: list[int]) -> None:
         """Take what fits, without blocking, and append how many bytes that were, if any.
@@ -127,9 +133,8 @@ class Outlet:
     def __init__(self, sink: Sink, peer: str) -> None:
         self._sink = sink
         self._peer = peer
-        # Guards the frame that is being written. Held only while the sink takes what fits: nobody waits
-        # for the peer under it. Re-entrant, since a signal handler may write on the thread that is in here.
-        self._lock = threading.RLock()
+        # Guards the frame that is being written, too: nobody waits for the peer under it.
+        self._lock = sink.lock
         self._frame: Optional[bytes] = None
         self._taken: list[int] = []
 
@@ -143,30 +148,33 @@ class Outlet:
             OSError: The peer takes nothing any more.
         """
         begun = False
+        # At first without a wait, which would have to know how long.
+        wait: tuple[tuple[float, ...], ...] = (AT_ONCE,)
         try:
             while True:
-                seconds = _patience(deadline, call)
                 got: list[bool] = []
                 try:
-                    if take(self._lock, seconds, got):
-                        if not begun and self._advance():
+                    got.extend(map(self._lock.acquire, *wait))
+                    if got[0]:
+                        if not begun and (self._frame is None or self._advance()):
                             if call is not None:
-                                if call.settled:
+                                if call.outcomes:
                                     return
                                 call.request_sent = True
-                            self._begin(data)
+                            self._taken = []
+                            self._frame = data
                             begun = True
                         if begun and (self._frame is not data or self._advance()):
                             return
                 finally:
                     if got and got[0]:
                         self._lock.release()
-                if got[0]:
-                    seconds = _patience(deadline, call)
-                    if seconds:
-                        self._sink.wait(seconds)
+                seconds = _patience(deadline, call)
                 if not seconds:
                     break
+                if got[0]:
+                    self._sink.wait(seconds)
+                wait = ((True,), (seconds,))
         finally:
             if self._frame is data:
                 self._withdraw(data, call)
@@ -184,7 +192,8 @@ class Outlet:
         try:
             if not take(self._lock, 0.0, got) or not self._advance():
                 return False
-            self._begin(data)
+            self._taken = []
+            self._frame = data
             if self._advance():
                 return True
         except OSError:
@@ -195,23 +204,18 @@ class Outlet:
                 self._lock.release()
         return not self._withdraw(data, None)
 
-    def _begin(self, data: bytes) -> None:
-        self._taken = []
-        self._frame = data
-
     def _advance(self) -> bool:
         """Write what fits of the frame that was begun; return whether there is none any more."""
-        frame = self._frame
+        frame, taken = self._frame, self._taken
         if frame is None:
             return True
-        taken = self._taken
-        done = sum(taken)
-        if done < len(frame):
-            self._sink.write(memoryview(frame)[done:] if done else frame, taken)
-            done = sum(taken)
-        if done < len(frame):
+        if not taken:
+            self._sink.write(frame, taken)
+        elif sum(taken) < len(frame):
+            self._sink.write(memoryview(frame)[sum(taken) :], taken)
+        if sum(taken) < len(frame):
             # One number is enough from now on.
-            self._taken = [done]
+            self._taken = [sum(taken)]
             return False
         self._frame = None
         return True

@@ -29,13 +29,13 @@ def ours(pieces: list[bytes], limit: int) -> tuple[list[bytes], bool]:
     buffer = LineBuffer(limit)
     lines = []
     for piece in [*pieces, b""]:
-        if buffer.ended:
+        buffer.state[0].append(piece)
+        complete = buffer.complete()
+        while complete:
+            lines.append(complete.pop())
+        if buffer.complete() is None:
             break
-        buffer.pieces.append(piece)
-        while (line := buffer.head()) is not None:
-            lines.append(line)
-            buffer.drop()
-    assert buffer.ended
+    assert buffer.complete() is None
     return lines, buffer.overflown
 
 

@@ -21,6 +21,7 @@ class Narrow:
     """A sink with so much room."""
 
     def __init__(self, room: int = 0) -> None:
+        self.lock = threading.RLock()
         self.room = room
         self.taken = b""
         self.waits = 0

@@ -50,11 +50,11 @@ def test_a_body_in_tiny_pieces_takes_little_more_than_its_size(read: Callable[[]
 def test_a_line_in_tiny_pieces_is_not_counted_over_and_over_again() -> None:
     buffer = LineBuffer(LIMIT)
     for piece in pairs():
-        buffer.pieces.append(piece)
-        assert buffer.head() is None
-        assert len(buffer.pieces) < 200
-    buffer.pieces.append(b"\n")
-    assert buffer.head() == b"xy" * COUNT
+        buffer.state[0].append(piece)
+        assert buffer.complete() == []
+        assert len(buffer.state[0]) < 200
+    buffer.state[0].append(b"\n")
+    assert buffer.complete() == [b"xy" * COUNT]
 
 
 def test_a_frame_in_tiny_pieces_is_not_counted_over_and_over_again() -> None:

@@ -19,12 +19,12 @@ def cut(data: bytes, size: int, limit: int = 100) -> tuple[list[bytes], bool]:
     """Feed ``data`` in pieces of ``size`` bytes and the end; return the lines and whether it was too much."""
     buffer, lines = LineBuffer(limit), []
     for start in [*range(0, len(data), size), len(data)]:
-        if buffer.ended:
+        buffer.state[0].append(data[start : start + size])
+        complete = buffer.complete()
+        while complete:
+            lines.append(complete.pop())
+        if buffer.complete() is None:
             break
-        buffer.pieces.append(data[start : start + size])
-        while (line := buffer.head()) is not None:
-            lines.append(line)
-            buffer.drop()
     return lines, buffer.overflown
 
 
@@ -61,12 +61,11 @@ def test_a_line_longer_than_the_limit_is_not_and_ends_the_reading(size, end):
 def test_an_endless_line_is_not_kept():
     buffer = LineBuffer(1000)
     for _ in range(3):
-        buffer.pieces.append(b"x" * 600)
-        assert buffer.head() is None
-        if buffer.ended:
+        buffer.state[0].append(b"x" * 600)
+        if buffer.complete() is None:
             break
     assert buffer.overflown
-    assert buffer.pieces == []
+    assert buffer.state[0] == []
 
 
 def test_a_long_line_takes_linear_time():
@@ -74,11 +73,10 @@ def test_a_long_line_takes_linear_time():
     buffer = LineBuffer(1 << 30)
     piece = b"x" * 65536
     for _ in range(1024):
-        buffer.pieces.append(piece)
-        assert buffer.head() is None
-    buffer.pieces.append(b"\n")
-    line = buffer.head()
-    assert line is not None
+        buffer.state[0].append(piece)
+        assert buffer.complete() == []
+    buffer.state[0].append(b"\n")
+    [line] = buffer.complete() or []
     assert len(line) == 1 << 26
 
 

@@ -104,40 +104,42 @@ class StdioChannel:
 
     def request(self, frame: Frame, call: PendingCall) -> None:
         """Write a request and look for the answer; the reading thread brings it if it takes longer."""
-        if self._server is not None and self._server.reader.is_interrupted:
+        server = self._running()
+        if server.reader.is_interrupted:
             raise UsageError(
                 f"{call.method}: a signal handler cannot call a server process while the thread that it "
                 "interrupts reads from it; let it raise, set a flag, or start a thread"
             )
-        server = self._write(frame, call.deadline, call)
-        if not call.settled:
-            server.reader.look(call, server.intake)
+        try:
+            server.outlet.write(frame.body + b"\n", call.deadline, call)
+        except OSError as error:
+            self._broken(server, error, call.deadline, call)
+        server.reader.look(call, server.intake)
 
     def send(self, frame: Frame, deadline: Deadline) -> None:
         """Write a notification or a response."""
-        self._write(frame, deadline, None)
+        server = self._running()
+        try:
+            server.outlet.write(frame.body + b"\n", deadline)
+        except OSError as error:
+            self._broken(server, error, deadline, None)
 
     def try_send(self, frame: Frame) -> bool:
         """Write a small message, unless somebody else is writing or the pipe is full."""
         server = self._server
         return server is not None and server.outlet.post(frame.body + b"\n", _POSTABLE)
 
-    def _write(self, frame: Frame, deadline: Deadline, call: Optional[PendingCall]) -> _Server:
-        server = self._server
-        if server is None:
+    def _running(self) -> _Server:
+        if self._server is None:
             raise ConnectionLost(f"{self.peer} was not started", request_sent=False)
-        try:
-            server.outlet.write(frame.body + b"\n", deadline, call)
-        except TimeoutError:
-            raise
-        except OSError as error:
-            self._broken(server, error, deadline, call)
-        return server
+        return self._server
 
     def _broken(
         self, server: _Server, error: OSError, deadline: Deadline, call: Optional[PendingCall]
     ) -> None:
         """Raise why nothing can be written; the reading thread is given the time to find out."""
+        if isinstance(error, TimeoutError):
+            raise error
         intake = server.intake
         until = deadline.within(_AWAIT_CAUSE)
         if server.process.ends_with_us and threading.current_thread() is not threading.main_thread():

@@ -14,52 +14,49 @@ class LineBuffer:
     line end. A carriage return before it does not count. The limit goes by the length of a line, not by
     how it happened to arrive.
 
-    What was read is added to `pieces`, and an empty piece is the end of the stream. Each line stays at the
-    head until it is dropped. A signal handler may raise in the middle of any method: the state changes in
-    single steps, so that whoever comes next takes up where it was left.
+    What was read is added to the pieces, and an empty piece is the end of the stream. A signal handler may
+    raise in the middle of any method: the state changes in single steps, so that whoever comes next takes up
+    where it was left.
 
     Args:
         limit: The longest line that is accepted, in bytes, without its end.
+
+    Attributes:
+        state: The pieces not cut yet, to which one is added when no complete line is left; the complete
+            lines, the first one last; and whether a line was too long: it and what follows are dropped.
     """
 
-    __slots__ = ("_limit", "_state")
+    __slots__ = ("_limit", "state")
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        # The pieces not cut yet, of which only the last may hold line ends; the complete lines, the first
-        # one last; and whether a line was too long.
-        self._state: tuple[list[bytes], list[bytes], bool] = ([], [], False)
-
-    @property
-    def pieces(self) -> list[bytes]:
-        """Where to add one piece, when `head` has nothing left."""
-        return self._state[0]
+        # Of the pieces only the last may hold line ends.
+        self.state: tuple[list[bytes], list[bytes], bool] = ([], [], False)
 
     @property
     def overflown(self) -> bool:
-        """Whether a line was too long. It and what follows are dropped."""
-        return self._state[2]
+        """Whether a line was too long."""
+        return self.state[2]
 
-    @property
-    def ended(self) -> bool:
-        """Whether there is no more to come: the end of the stream, or a line that is too long."""
-        pieces, _, overflown = self._state
-        return overflown or (bool(pieces) and not pieces[-1])
+    def complete(self) -> Optional[list[bytes]]:
+        """Return the complete lines, the first one last, or ``None`` if there will be no more of them.
 
-    def head(self) -> Optional[bytes]:
-        """Return the first complete line, or ``None`` if there is none."""
-        pieces, lines, _ = self._state
+        Whoever is done with a line takes it off the end of that very list.
+        """
+        pieces, lines, overflown = self.state
         if pieces and not lines:
-            self._cut()
-            lines = self._state[1]
-        return lines[-1] if lines else None
+            last = pieces[-1]
+            if len(pieces) == 1 and 0 <= last.find(b"\n") == len(last) - 1 < self._limit:
+                # One line and nothing else, as a rule.
+                self.state = ([], [last[:-1]], False)
+                return self.state[1]
+            self._cut(pieces)
+            pieces, lines, overflown = self.state
+        if not lines and (overflown or (pieces and not pieces[-1])):
+            return None
+        return lines
 
-    def drop(self) -> None:
-        """Drop the line at the head."""
-        self._state[1].pop()
-
-    def _cut(self) -> None:
-        pieces = self._state[0]
+    def _cut(self, pieces: list[bytes]) -> None:
         last = pieces[-1]
         end = last.rfind(b"\n")
         if end < 0:
@@ -77,17 +74,17 @@ class LineBuffer:
             overflown = admitted < len(lines) or self._is_too_long(sum(map(len, rest)))
             del lines[admitted:]
         lines.reverse()
-        self._state = ([] if overflown else rest, lines, overflown)
+        self.state = ([] if overflown else rest, lines, overflown)
 
     def _without_line_end(self, pieces: list[bytes]) -> None:
         size = sum(map(len, pieces))
         if self._is_too_long(size):
-            self._state = ([], [], True)
+            self.state = ([], [], True)
         elif not pieces[-1] and len(pieces) > 1:
             # The stream has ended in a line, which may be complete even so.
-            self._state = ([b""], [b"".join(pieces)], False)
+            self.state = ([b""], [b"".join(pieces)], False)
         else:
-            self._state = (compacted(pieces, size), [], False)
+            self.state = (compacted(pieces, size), [], False)
 
     def _is_too_long(self, size: int) -> bool:
         # One byte more may be a carriage return.

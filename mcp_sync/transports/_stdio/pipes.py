@@ -15,7 +15,6 @@ import time
 from typing import Callable, Optional
 
 from ..._concurrency.locks import take
-from .._duplex import LOCK_LOST
 
 # Windows has no poll for pipes (and eventlet takes it away): reading and writing block there, until the
 # end of the process ends them.
@@ -23,13 +22,17 @@ CAN_POLL = hasattr(select, "poll") and os.name == "posix"
 
 # What a pipe holds, as a rule. (Larger buffers are not kept by the allocator: they would cost 25 us a read.)
 _CHUNK = 64 * 1024
+_CHUNKS = (_CHUNK,)
 # Without a pidfd a silent pipe looks at its process this often.
-_LOOK = 0.5
+_GLANCE = 0.5
 # A pipe that somebody else still holds open after the process has ended: how long it may be silent, and
 # how long it is read at all.
 _SILENT = 0.2
 _READ_ON = 1.0
+# How long a caller looks for its answer itself.
+LOOK = 0.002
 # How long a thread that expects bytes at once does not sleep, and how it lets others use its core meanwhile.
+# The first time it lets them before it looks: where the process has only this core, it has answered then.
 # When that is in vain, because the process is slow or the core is busy, the next waits sleep at once: one,
 # two, four, up to so many.
 _AWAKE = 0.0001
@@ -97,11 +100,11 @@ class PipeReader:
         self._wake_fd = wake.fd
         self._pidfd = pidfd
         self._has_exited = has_exited
-        self._patience = None if has_exited is None or pidfd >= 0 else _LOOK * 1000
+        self._patience = None if has_exited is None or pidfd >= 0 else _GLANCE * 1000
         self._last: Optional[float] = None
         self._sleeps, self._pause = 0, 1
         if CAN_POLL:
-            self._only_bytes = [(fd, select.POLLIN)]
+            os.set_blocking(fd, False)
             self._poll = select.poll()
             for each in (fd, wake.fd, pidfd):
                 if each >= 0:
@@ -111,16 +114,13 @@ class PipeReader:
         """Wait for bytes (or for the end of file, which is read as ``b""``).
 
         Args:
-            seconds: After which to return ``NOTHING``; ``None`` for any time. Within a bound it stays awake
-                at first: a thread that sleeps is woken late, where the process runs on another core.
+            seconds: After which to return ``NOTHING``; ``None`` for any time.
 
         Returns:
             ``END`` once a `Wake` is set and nothing is left to be read, and for a pipe that is silent
             although its process has ended: then somebody whom the process left behind still holds it.
         """
         if not CAN_POLL:
-            return BYTES
-        if seconds and self._comes_at_once():
             return BYTES
         while True:
             ready = dict(self._poll.poll(self._patience if seconds is None else seconds * 1000))
@@ -138,21 +138,6 @@ class PipeReader:
             if not ready and self._has_exited is not None and self._has_exited():
                 self._near_end()
 
-    def _comes_at_once(self) -> bool:
-        if _give_way is None:
-            return False
-        if self._sleeps > 0:
-            self._sleeps -= 1
-            return False
-        until = time.monotonic() + _AWAKE
-        while time.monotonic() < until:
-            if self._poll.poll(0) == self._only_bytes:
-                self._pause = 1
-                return self._last is None
-            _give_way()
-        self._sleeps, self._pause = self._pause, min(2 * self._pause, _LONGEST_PAUSE)
-        return False
-
     def _near_end(self) -> None:
         """Read on what is there already, but not what somebody else may write for ever."""
         if self._last is None:
@@ -167,12 +152,41 @@ class PipeReader:
         """Read what is there, ``b""`` at the end of file."""
         return os.read(self._fd, _CHUNK)
 
-    def read_onto(self, pieces: list[bytes]) -> None:
-        """Read what is there and append it.
+    def read_onto(self, pieces: list[bytes], seconds: Optional[float] = None) -> Found:
+        """Wait as `wait` does, read what is there and append it: ``b""`` at the end of file.
 
-        No signal handler can run between the two and lose what was read by raising.
+        No signal handler can run between the last two and lose what was read by raising.
         """
-        pieces.extend(map(os.read, (self._fd,), (_CHUNK,)))
+        found = self.wait(seconds)
+        if found is BYTES:
+            try:
+                pieces.extend(map(os.read, (self._fd,), _CHUNKS))
+            except BlockingIOError:
+                return NOTHING
+        return found
+
+    def read_soon(self, pieces: list[bytes]) -> Found:
+        """Do as `read_onto` does, for at most `LOOK`, and stay awake at first.
+
+        A thread that sleeps is woken late, where the process runs on another core.
+        """
+        if self._sleeps > 0:
+            self._sleeps -= 1
+        elif self._last is None and _give_way is not None:
+            until = 0.0
+            while True:
+                _give_way()
+                try:
+                    pieces.extend(map(os.read, (self._fd,), _CHUNKS))
+                    self._pause = 1
+                    return BYTES
+                except BlockingIOError:
+                    now = time.monotonic()
+                    until = until or now + _AWAKE
+                    if now >= until:
+                        self._sleeps, self._pause = self._pause, min(2 * self._pause, _LONGEST_PAUSE)
+                        break
+        return self.read_onto(pieces, LOOK)
 
     def close(self) -> None:
         """Close it. For the thread that reads, or when there is none any more."""
@@ -194,8 +208,8 @@ class PipeWriter:
     def __init__(self, fd: int) -> None:
         self._fd = fd
         # Guards the descriptor against being closed during a write. Held for one system call, which does
-        # not block except on Windows; nothing else happens under it. Re-entrant, for signal handlers.
-        self._lock = threading.RLock()
+        # not block except on Windows.
+        self.lock = threading.RLock()
         if CAN_POLL:
             os.set_blocking(fd, False)
 
@@ -207,17 +221,12 @@ class PipeWriter:
         Raises:
             OSError: The pipe is broken or closed.
         """
-        got: list[bool] = []
+        if self._fd < 0:
+            raise BrokenPipeError(errno.EPIPE, "the pipe is closed")
         try:
-            if take(self._lock, LOCK_LOST, got):
-                if self._fd < 0:
-                    raise BrokenPipeError(errno.EPIPE, "the pipe is closed")
-                taken.extend(map(os.write, (self._fd,), (data,)))
+            taken.extend(map(os.write, (self._fd,), (data,)))
         except BlockingIOError:
             pass
-        finally:
-            if got and got[0]:
-                self._lock.release()
 
     def wait(self, seconds: float) -> None:
         """Wait until something fits, or the pipe is broken, at most so long."""
@@ -230,11 +239,11 @@ class PipeWriter:
         """Close it, unless a write is stuck in it (Windows). From any thread, more than once."""
         got: list[bool] = []
         try:
-            if take(self._lock, 0.1, got):
+            if take(self.lock, 0.1, got):
                 self.abandon()
         finally:
             if got and got[0]:
-                self._lock.release()
+                self.lock.release()
 
     def abandon(self) -> None:
         """Close it without the lock: for a forked child, where no other thread exists."""

@@ -10,14 +10,14 @@ import weakref
 from typing import Callable, Optional
 
 from ..._concurrency.deadline import Deadline
-from ..._concurrency.locks import take
+from ..._concurrency.locks import AT_ONCE
 from ..._concurrency.notes import note
 from ..._concurrency.pending import PendingCall
 from ...errors import ConnectionLost, MCPError, MessageTooLarge
 from .._base import Settings
 from .._duplex import Intake
 from .lines import LineBuffer
-from .pipes import BYTES, CAN_POLL, NOTHING
+from .pipes import BYTES, CAN_POLL, LOOK, NOTHING, Found
 from .process import ServerProcess
 from .stderr import StderrTail
 
@@ -28,8 +28,7 @@ _AWAIT_EXIT = 0.5
 _AWAIT_STDERR = 0.3
 # How long the other reader may take to come to its end, where its pipe is still being written to.
 _AWAIT_LAST_READER = 2.0
-# How long a caller looks for its answer itself, and how long the reading thread then leaves it the turn.
-_LOOK = 0.002
+# How long the reading thread leaves the turn to callers, who may come again.
 _LEAVE = 0.02
 _TURN_LOST = 1.0
 # How many lines of standard error the text of an error quotes; all that are kept are in `stderr_tail`.
@@ -65,6 +64,7 @@ class StdoutReader:
         self._limit = settings.limits.message_bytes
         self._close_seconds = settings.timeouts.close
         self._lines = LineBuffer(self._limit)
+        self._read_soon = process.stdout.read_soon
         # The turn: guards the pipe's end and `_lines`. Its holder waits for the pipe and delivers what
         # comes. Only the reading thread ever waits for it.
         self._turn = threading.Lock()
@@ -91,20 +91,21 @@ class StdoutReader:
         self._looks += 1
         got: list[bool] = []
         try:
-            if self._others or not CAN_POLL or not take(self._turn, 0.0, got):
-                self._leave_to_reader(call)
-                return
-            self._looker = threading.get_ident()
-            until = time.monotonic() + _LOOK
-            # What a signal handler raises here, and what the engine does, is for this thread.
-            while not call.settled and self._read(intake.take, _LOOK) and time.monotonic() < until:
-                pass
+            got.extend(map(self._turn.acquire, AT_ONCE))
+            if got[0] and not self._others:
+                self._looker = threading.get_ident()
+                until = 0.0
+                # What a signal handler raises here, and what the engine does, is for this thread.
+                while self._read(intake.take, self._read_soon) and not call.outcomes:
+                    until = until or time.monotonic() + LOOK
+                    if time.monotonic() >= until:
+                        break
         finally:
             if got and got[0]:
                 self._looker = 0
                 self._turn.release()
-                if self._others or not call.settled:
-                    self._leave_to_reader(call)
+            if self._others or not call.outcomes:
+                self._leave_to_reader(call)
 
     def _leave_to_reader(self, call: PendingCall) -> None:
         if not call.settled:
@@ -146,7 +147,7 @@ class StdoutReader:
                 receiver.deliver(line)
 
         self._take_turn()
-        while self._read(deliver, None):
+        while self._read(deliver, self._process.stdout.read_onto):
             if CAN_POLL and self._others and not self._has_calls():
                 self._turn.release()
                 self._stand_back()
@@ -173,27 +174,24 @@ class StdoutReader:
 
     # --- by turns --------------------------------------------------------------------------------
 
-    def _read(self, take: Callable[[bytes], None], seconds: Optional[float]) -> bool:
+    def _read(self, take_line: Callable[[bytes], None], read_onto: Callable[[list[bytes]], Found]) -> bool:
         """Read once and deliver the messages that are complete; return ``False`` at the end."""
-        lines, stdout = self._lines, self._process.stdout
-        # Something is left only where a signal handler has raised in the midst of it.
-        self._deliver(take)
-        if lines.ended:
+        lines: Optional[list[bytes]]
+        pieces, lines, overflown = self._lines.state
+        # A signal handler may have raised before they were looked at.
+        if not lines and (pieces or overflown):
+            lines = self._lines.complete()
+        if not lines and lines is not None:
+            found = read_onto(self._lines.state[0])
+            if found is not BYTES:
+                return found is NOTHING
+            lines = self._lines.complete()
+        if lines is None:
             return False
-        found = stdout.wait(seconds)
-        if found is BYTES:
-            stdout.read_onto(lines.pieces)
-            self._deliver(take)
-            return not lines.ended
-        return found is NOTHING
-
-    def _deliver(self, take: Callable[[bytes], None]) -> None:
-        lines = self._lines
-        line = lines.head()
-        while line is not None:
-            take(line)
-            lines.drop()
-            line = lines.head()
+        while lines:
+            take_line(lines[-1])
+            lines.pop()
+        return True
 
     # --- at the end ------------------------------------------------------------------------------
 

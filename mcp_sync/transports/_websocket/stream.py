@@ -44,7 +44,7 @@ class SocketStream:
         self._sock: Any = sock if isinstance(sock, socket.socket) else NestedTLS(sock)
         # Guards the state of TLS, and the descriptor against being closed while it is used. Held for one
         # operation that does not block; nothing else happens under it. Re-entrant, for signal handlers.
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         # What TLS has begun to write: it must be offered again, and nothing else before it.
         self._begun = b""
         self.has_moved = True
@@ -64,13 +64,13 @@ class SocketStream:
                 return True
             got: list[bool] = []
             try:
-                if not take(self._lock, LOCK_LOST, got):
+                if not take(self.lock, LOCK_LOST, got):
                     return False
                 pieces.append(self._sock.recv(_CHUNK))
                 return True
             finally:
                 if got and got[0]:
-                    self._lock.release()
+                    self.lock.release()
         except _NOT_NOW:
             return False
 
@@ -84,12 +84,9 @@ class SocketStream:
         Raises:
             OSError: The connection is broken or closed.
         """
-        got: list[bool] = []
+        if self._sock.fileno() < 0:
+            raise BrokenPipeError(errno.EPIPE, "the connection is closed")
         try:
-            if not take(self._lock, LOCK_LOST, got):
-                return
-            if self._sock.fileno() < 0:
-                raise BrokenPipeError(errno.EPIPE, "the connection is closed")
             if self._is_plain:
                 # No signal handler can run between the two and lose that number by raising.
                 taken.extend(map(self._sock.send, (data,)))
@@ -98,9 +95,6 @@ class SocketStream:
             self.has_moved = True
         except _NOT_NOW:
             pass
-        finally:
-            if got and got[0]:
-                self._lock.release()
 
     def _write_records(self, data: memoryview, taken: list[int]) -> None:
         for _ in range(_RECORDS):
@@ -143,21 +137,21 @@ class SocketStream:
             return
         got: list[bool] = []
         try:
-            if take(self._lock, LOCK_LOST, got):
+            if take(self.lock, LOCK_LOST, got):
                 shut_down(self._sock)
         finally:
             if got and got[0]:
-                self._lock.release()
+                self.lock.release()
 
     def close(self) -> None:
         """Close the socket. For the thread that reads, or when there is none any more."""
         got: list[bool] = []
         try:
-            if take(self._lock, LOCK_LOST, got):
+            if take(self.lock, LOCK_LOST, got):
                 self.abandon()
         finally:
             if got and got[0]:
-                self._lock.release()
+                self.lock.release()
 
     def abandon(self) -> None:
         """Close it without the lock and without a byte: for a forked child, where no other thread exists."""
