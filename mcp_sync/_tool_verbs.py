@@ -212,7 +212,8 @@ class ToolVerbs(Calls):
             checked_type(result_type)  # Before anything is sent.
         params = {"name": name, "arguments": as_dict("arguments", arguments)}
         options = call_options(meta, cancel, headers, progress_callback, reset_on_progress)
-        options = pausing(options, on_input)
+        if on_input != "answer":
+            options = pausing(options, on_input)
         if resumption_token is not None or on_resumption_token_update is not None:
             options = resumable(options, resumption_token, on_resumption_token_update)
         result = self._finish_tool(params, options, self._deadline(timeout), raise_on_error, validation)
@@ -273,7 +274,8 @@ class ToolVerbs(Calls):
             check_validation(validation)
         name = params["name"]
         result = self._call_tool(params, options, deadline)
-        self._judge(name, result, raise_on_error, validation, deadline)
+        if result.is_error or self._tools.schemas:
+            self._judge(name, result, raise_on_error, validation, deadline)
         return result
 
     def _judge(
@@ -302,40 +304,29 @@ class ToolVerbs(Calls):
 
             if takes_tasks(self._engine, options, deadline):
                 return call_as_task(self, params, options, deadline)
-        return self._mirroring(
-            lambda given: self._engine.call(methods.CALL_TOOL, params, types.CallToolResult, given, deadline),
-            params,
-            options,
-            deadline,
-        )
-
-    def _mirroring(
-        self,
-        send: Callable[[CallOptions], R],
-        params: Mapping[str, Any],
-        options: CallOptions,
-        deadline: Deadline,
-    ) -> R:
-        """Send a call of a tool, with the headers that its schema asks for where arguments are mirrored."""
-        if not self._mirrors(self._engine.connection(deadline, options.cancel)):
-            return send(options)
+        engine, spec, model = self._engine, methods.CALL_TOOL, types.CallToolResult
         try:
-            return send(self._mirrored(options, params))
+            return engine.call(spec, params, model, self._mirrored(options, params, deadline), deadline)
         except HeaderMismatch:
-            # The tool's schema may have changed since it was listed, or was never listed.
+            if not self._mirrors(engine.latest(deadline)):
+                raise
             self._relist(options, deadline)
-            return send(self._mirrored(options, params))
+        return engine.call(spec, params, model, self._mirrored(options, params, deadline), deadline)
 
     @staticmethod
     def _mirrors(connection: Connection) -> bool:
         """Whether arguments that a tool marks with ``x-mcp-header`` are sent as HTTP headers too."""
         return connection.channel.is_http and connection.era.mirrors_arguments
 
-    def _mirrored(self, options: CallOptions, params: Mapping[str, Any]) -> CallOptions:
-        headers = self._tools.headers(params["name"], params["arguments"])
-        return options._replace(headers={**options.headers, **headers}) if headers else options
+    def _mirrored(self, options: CallOptions, params: Mapping[str, Any], deadline: Deadline) -> CallOptions:
+        """Return the options of a call, with the headers that the schema of the tool asks for."""
+        headers = self._tools.headers(params) if self._tools.has_headers else None
+        if not headers or not self._mirrors(self._engine.connection(deadline, options.cancel)):
+            return options
+        return options._replace(headers={**options.headers, **headers})
 
     def _relist(self, options: CallOptions, deadline: Deadline) -> None:
+        """After a refusal for the sake of such headers: the schema has changed, or was never listed."""
         plain = CallOptions(headers=options.headers, cancel=options.cancel)
         for _ in self._all(lambda cursor: self._list_tools(cursor, plain, deadline), "tools"):
             pass

@@ -24,10 +24,9 @@ class Deadline:
             what a login takes, for instance, does not count for the opening of a connection.
     """
 
-    __slots__ = (
-        *("_end", "_held_since", "_holds", "_last", "_lock", "_parent"),
-        *("pausable", "silence", "timeout"),
-    )
+    # Of the class until the clock is held for the first time.
+    _holds = 0
+    _parent: Optional[Deadline] = None
 
     def __init__(
         self, timeout: Optional[float], silence: Optional[float] = None, *, pausable: bool = False
@@ -38,20 +37,18 @@ class Deadline:
         self.pausable = pausable
         self._end = _NEVER if timeout is None else now + timeout
         self._last = self._held_since = now
-        self._holds = 0
-        self._parent: Optional[Deadline] = None
         self._lock = threading.Lock()  # Guards the count of holds, which several handlers change.
 
     def remaining(self) -> Optional[float]:
         """Return the seconds left, at least 0, or ``None`` where there is no bound."""
-        end, now = self._end, _now()
-        if self._holds and self.pausable:
-            end += now - self._held_since
-        if self.silence is not None:
+        end, last, now = self._end, self._last, _now()
+        if self._holds:
             # Held, the clock shows its full time, so that whoever waits by it looks again after the release.
-            silent_end = (now if self._holds else self._last) + self.silence
-            if silent_end < end:
-                end = silent_end
+            last = now
+            if self.pausable:
+                end += now - self._held_since
+        if self.silence is not None and last + self.silence < end:
+            end = last + self.silence
         if end == _NEVER:
             return None
         return end - now if end > now else 0.0

@@ -31,40 +31,27 @@ class PendingCall:
         on_event_id: Takes the id of each event on its own stream; ``None`` if nobody asked.
         on_notification: Takes each notification that comes for it, on the thread that reads; ``None`` if
             nobody asked.
+        outcomes: The answer, or the error, once there is one; the first one counts. For whoever looks at each
+            call: `settled` is the same in words.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_abort",
-        "_answered",
-        "_latch",
-        "_outcomes",
-        "began",
-        "deadline",
-        "id",
-        "method",
-        "on_event_id",
-        "on_notification",
-        "progress",
-        "request_sent",
-        "resumes",
-    )
+    # Of the class until they are set: most calls never set them.
+    request_sent = False
+    progress: Optional[Callable[[dict[str, Any], Optional[PendingCall]], None]] = None
+    resumes = False
+    on_event_id: Optional[Callable[[str], None]] = None
+    on_notification: Optional[Callable[[dict[str, Any]], None]] = None
+    _abort: Optional[Callable[[], None]] = None
+    _answered: Optional[Callable[[], None]] = None
 
     def __init__(self, id: int, method: str, deadline: Deadline) -> None:
         self.id = id
         self.method = method
         self.deadline = deadline
         self.began = time.monotonic()
-        self.request_sent = False
-        self.progress: Optional[Callable[[dict[str, Any], Optional[PendingCall]], None]] = None
-        self.resumes = False
-        self.on_event_id: Optional[Callable[[str], None]] = None
-        self.on_notification: Optional[Callable[[dict[str, Any]], None]] = None
-        # The first one counts. Appending is a single step, so a signal handler may interrupt it, or settle
-        # the call itself, at any moment.
-        self._outcomes: list[tuple[Optional[dict[str, Any]], Optional[BaseException]]] = []
-        self._abort: Optional[Callable[[], None]] = None
-        self._answered: Optional[Callable[[], None]] = None
+        # Appending is a single step, so a signal handler may interrupt it, or settle the call itself, at any
+        # moment.
+        self.outcomes: list[tuple[Optional[dict[str, Any]], Optional[BaseException]]] = []
         # Free once there is an outcome.
         self._latch = threading.Lock()
         self._latch.acquire()
@@ -72,28 +59,24 @@ class PendingCall:
     @property
     def settled(self) -> bool:
         """Whether there is an outcome."""
-        return bool(self._outcomes)
-
-    def settle(self, reply: dict[str, Any]) -> bool:
-        """Bring the answer, the whole JSON-RPC response; return whether it counts."""
-        return self._finish(reply, None)
+        return bool(self.outcomes)
 
     def fail(self, error: BaseException) -> bool:
         """Bring an error instead of an answer; return whether it counts."""
-        return self._finish(None, error)
+        return self.settle(None, error)
 
-    def _finish(self, reply: Optional[dict[str, Any]], error: Optional[BaseException]) -> bool:
-        won = False
-        if not self._outcomes:
-            outcome = (reply, error)
+    def settle(self, reply: Optional[dict[str, Any]], error: Optional[BaseException] = None) -> bool:
+        """Bring the answer, the whole JSON-RPC response, or an error; return whether it counts."""
+        outcome, outcomes, won = (reply, error), self.outcomes, False
+        if not outcomes:
             try:
-                self._outcomes.append(outcome)
+                outcomes.append(outcome)
             finally:
                 # Whatever a signal handler raises meanwhile, nobody may wait for ever.
-                won = bool(self._outcomes) and self._outcomes[0] is outcome
-                if won:
+                if outcomes and outcomes[0] is outcome:
+                    won = True
                     self._latch.release()
-        if error is not None and self._outcomes[0][1] is not None:
+        if error is not None and self.outcomes[0][1] is not None:
             # Also the second time: a signal handler may have interrupted the first.
             abort = self._abort
             if abort is not None:
@@ -113,7 +96,7 @@ class PendingCall:
         # In this order: whoever settles looks for them after the outcome is in, so one sees the other.
         self._answered = answered
         self._abort = abort
-        if self._outcomes:
+        if self.outcomes:
             self.detach()
             return False
         return True
@@ -130,7 +113,7 @@ class PendingCall:
         """
         deadline = deadline or self.deadline
         latch = self._latch
-        while not self.settled:
+        while not self.outcomes:
             left = deadline.remaining()
             if left == 0.0:
                 return self.settled
@@ -144,11 +127,12 @@ class PendingCall:
 
     def result(self) -> dict[str, Any]:
         """Return the answer, or raise the error, of a call that has its outcome."""
-        if self._outcomes[0][1] is not None:
-            raise self._outcomes[0][1]  # No name for it: a frame that knows its own error is a circle.
-        assert self._outcomes[0][0] is not None
-        return self._outcomes[0][0]
+        reply = self.outcomes[0][0]
+        if reply is None:
+            assert self.outcomes[0][1] is not None
+            raise self.outcomes[0][1]  # No name for it: a frame that knows its own error is a circle.
+        return reply
 
     def forget_outcome(self) -> None:
         """Break the circle of an error, its frames and the call, so that nothing waits for the collector."""
-        self._outcomes[:] = [(None, None)]
+        self.outcomes[:] = [(None, None)]

@@ -30,7 +30,7 @@ from ..errors import (
 )
 from ..options import Timeouts
 from ..transports._base import Channel
-from .call_options import NOTHING, CallOptions
+from .call_options import NO_OPTIONS, NOTHING, CallOptions
 from .oddities import Oddities
 from .progress import ProgressSink
 from .resumption import with_resumption
@@ -82,8 +82,8 @@ class Connection:
         self._serving: dict[Union[str, int], str] = {}
         self._odd_ids_seen = False
         self.odd = Oddities()
-        # Guards `error` together with entries into `_calls`, so that no call misses the loss. No I/O.
-        # Re-entrant: a signal handler may close the client on a thread that is just in here.
+        # Guards `error` against being set twice. No I/O. Re-entrant: a signal handler may close the client on
+        # a thread that is just in here.
         self._lock = threading.RLock()
 
     # --- what goes out ---------------------------------------------------------------------------
@@ -103,7 +103,42 @@ class Connection:
             RemoteError: The server answered with an error.
             TransportError, CallTimeout, CallCancelled, ProtocolError: There was no answer.
         """
-        call = self.prepare(spec, deadline)
+        call = PendingCall(self._next_id(), spec.method, deadline)
+        progress = None
+        if options is NO_OPTIONS and era.meta_ending and "_meta" not in params:
+            body = codec.encode_request(call.id, spec.method, params, era.meta_ending)
+            headers = era.headers(spec, params) if self.channel.is_http else NOTHING
+            frame = Frame(body, spec.method, headers)
+        else:
+            frame, progress = self._with_options(era, spec, params, options, call)
+        try:
+            self.dispatch(frame, call, options.cancel)
+            if progress is not None:
+                self._await_progress(call, progress)
+            if not call.outcomes and not call.wait():
+                call.fail(self.timeout_error(call))
+            reply = call.result()
+        except BaseException as error:
+            try:
+                if not isinstance(error, RemoteError):
+                    call.fail(error)
+                    self._give_up(era, call, error)
+                elif progress is not None:
+                    # An answer like any other: what came before it is delivered first.
+                    progress.drain(deadline, self._timeouts.close)
+            finally:
+                call.forget_outcome()
+            raise
+        finally:
+            self._calls.pop(call.id, None)
+        if progress is not None:
+            progress.drain(deadline, self._timeouts.close)
+        return self._result(reply, spec)
+
+    def _with_options(
+        self, era: Era, spec: MethodSpec, params: dict[str, Any], options: CallOptions, call: PendingCall
+    ) -> tuple[Frame, Optional[ProgressSink]]:
+        """Return what is sent for a call, and what takes its progress, if anybody wants that."""
         if options.observed is not None:
             options.observed.sending(call.id)
         meta = options.meta
@@ -119,33 +154,11 @@ class Connection:
             headers = {**options.headers, **era.headers(spec, params)}
         elif options.headers:
             raise UsageError(f"{spec.method}: headers= needs HTTP, where each request has its own")
-        if meta or options.capabilities or not era.meta_ending or "_meta" in params:
-            body = self.encode(spec.method, era.params(params, meta, options.capabilities), call.id)
-        else:
-            message = {"jsonrpc": "2.0", "method": spec.method, "id": call.id, "params": params}
-            body = codec.encode_to(message, era.meta_ending)
+        body = self.encode(spec.method, era.params(params, meta, options.capabilities), call.id)
         frame = Frame(body, spec.method, headers)
         if options.resumption_token or options.on_resumption_token is not None:
             frame = with_resumption(frame, call, era, options, self.channel)
-        try:
-            self.dispatch(frame, call, options.cancel)
-            self._await(call, progress)
-            reply = call.result()
-        except RemoteError:
-            # An answer like any other: what came before it is delivered first.
-            if progress is not None:
-                progress.drain(deadline, self._timeouts.close)
-            raise
-        except BaseException as error:
-            call.fail(error)
-            self._give_up(era, call, error)
-            raise
-        finally:
-            self._calls.pop(call.id, None)
-            call.forget_outcome()
-        if progress is not None:
-            progress.drain(deadline, self._timeouts.close)
-        return self._result(reply, spec)
+        return frame, progress
 
     def prepare(self, spec: MethodSpec, deadline: Deadline) -> PendingCall:
         """Make the call for a request that is about to be sent."""
@@ -167,35 +180,34 @@ class Connection:
             MCPError: The connection is dead, the token is cancelled, or the channel failed.
         """
         self._enter(call, cancel)
-        if not call.settled:
-            if call.deadline.expired:
-                raise self.timeout_error(call)
-            try:
-                self.channel.request(frame, call)
-            except CallTimeout:
-                # In one form for all channels, which says whether it was the silence or the whole bound.
-                if not call.settled:
-                    raise self.timeout_error(call) from None
-            except TransportError:
-                # Closing and cancelling break the channel too; then that is what the caller is told.
-                if not call.settled:
-                    raise
+        if call.outcomes:
+            return
+        if call.deadline.remaining() == 0.0:
+            raise self.timeout_error(call)
+        try:
+            self.channel.request(frame, call)
+        except CallTimeout:
+            # In one form for all channels, which says whether it was the silence or the whole bound.
+            if not call.settled:
+                raise self.timeout_error(call) from None
+        except TransportError:
+            # Closing and cancelling break the channel too; then that is what the caller is told.
+            if not call.settled:
+                raise
 
     def _enter(self, call: PendingCall, cancel: Optional[CancelToken]) -> None:
-        with self._lock:
-            self._calls[call.id] = call
-            if self.error is not None:
-                raise self._fresh(call)
+        # In this order, which is the reverse of that in `lost`: so no call misses the loss.
+        self._calls[call.id] = call
+        if self.error is not None:
+            raise self._fresh(call)
         if cancel is not None:
             cancel.watch(call)
 
-    def _await(self, call: PendingCall, progress: Optional[ProgressSink]) -> None:
-        if progress is not None and progress.inline is not None:
+    def _await_progress(self, call: PendingCall, progress: ProgressSink) -> None:
+        if progress.inline is not None:
             while not call.wait(call.deadline.within(_INLINE_POLL)) and not call.deadline.expired:
                 progress.deliver_inline()
             progress.deliver_inline()
-        if not call.wait():
-            call.fail(self.timeout_error(call))
 
     def wait(
         self,
@@ -321,22 +333,25 @@ class Connection:
             self.report(InvalidMessage("what arrived is no JSON-RPC message", excerpt=repr(message)[:200]))
 
     def _answer(self, message: dict[str, Any], own: Optional[PendingCall]) -> None:
-        call = self._find(message, own)
+        # By another way than its id only where the id is odd, or the call goes on with another one.
+        raw = message.get("id")
+        call = self._calls.get(raw) if type(raw) is int else None
+        if call is None or (own is not None and own.resumes):
+            call = self._find(message, own)
         if call is None:
             logger.debug("Dropped an answer to no call in flight (id %r)", message.get("id"))
             self.odd.note_answer(message)
             if message.get("id") is None:
                 self.report(ProtocolError(f"an error for no request came: {message.get('error')!r:.200}"))
             return
-        fault = kinds.response_fault(message)
-        parts = kinds.error_parts(message)
-        if fault is not None:
-            text = f"{call.method}: {self.channel.peer}: {fault}"
-            call.fail(InvalidMessage(text, excerpt=repr(message)[:200]))
-        elif parts is not None:
-            call.fail(remote_error(*parts, method=call.method, peer=self.channel.peer))
-        else:
+        outcome = kinds.outcome(message)
+        if outcome is None:
             call.settle(message)
+        elif isinstance(outcome, str):
+            text = f"{call.method}: {self.channel.peer}: {outcome}"
+            call.fail(InvalidMessage(text, excerpt=repr(message)[:200]))
+        else:
+            call.fail(remote_error(*outcome, method=call.method, peer=self.channel.peer))
 
     def _find(self, message: Mapping[str, Any], own: Optional[PendingCall]) -> Optional[PendingCall]:
         if own is not None and own.resumes:

@@ -26,12 +26,13 @@ class ToolIndex:
     Safe from any thread: entries are replaced as a whole.
 
     Attributes:
+        schemas: The schemas of outputs, by the names of the tools that declare one.
         only_as_tasks: The tools that can only be called as tasks (2025-11-25).
     """
 
     def __init__(self) -> None:
         self._headers: dict[str, tuple[ParamHeader, ...]] = {}
-        self._schemas: dict[str, OutputSchema] = {}
+        self.schemas: dict[str, OutputSchema] = {}
         self._names: set[str] = set()
         self._admits_tasks: set[str] = set()
         self.only_as_tasks: set[str] = set()
@@ -56,9 +57,9 @@ class ToolIndex:
             if isinstance(tool.output_schema, dict):
                 from .._protocol.schemas import OutputSchema
 
-                self._schemas[tool.name] = OutputSchema(tool.output_schema)
-            elif self._schemas:
-                self._schemas.pop(tool.name, None)
+                self.schemas[tool.name] = OutputSchema(tool.output_schema)
+            elif self.schemas:
+                self.schemas.pop(tool.name, None)
             if tool.execution is not None or self._admits_tasks:
                 self._learn_task_support(tool)
 
@@ -88,17 +89,22 @@ class ToolIndex:
             self._headers[tool.name] = compiled
         return True
 
-    def headers(self, name: str, arguments: Mapping[str, Any]) -> dict[str, str]:
+    @property
+    def has_headers(self) -> bool:
+        """Whether there is a tool with parameters that are sent as headers."""
+        return bool(self._headers)
+
+    def headers(self, params: Mapping[str, Any]) -> dict[str, str]:
         """Return the ``Mcp-Param-*`` headers of a call."""
-        compiled = self._headers.get(name)
-        return param_headers(compiled, arguments) if compiled else {}
+        compiled = self._headers.get(params["name"])
+        return param_headers(compiled, params["arguments"]) if compiled else {}
 
     def output_fault(self, name: str, output: Any, deadline: Deadline) -> Optional[str]:
         """Return why an output does not match the tool's schema; ``None`` if it does, or none is known.
 
         A schema that takes longer to check than the deadline leaves counts as a fault.
         """
-        schema = self._schemas.get(name)
+        schema = self.schemas.get(name)
         if schema is None:
             return None
         if output is None:

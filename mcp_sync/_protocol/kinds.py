@@ -89,8 +89,8 @@ def _lenient_int(raw: Union[float, str]) -> Optional[int]:
     return number if str(number) == raw else None
 
 
-def response_fault(message: Mapping[str, Any]) -> Optional[str]:
-    """Say what makes a response unusable, or ``None`` if it can be used.
+def outcome(message: Mapping[str, Any]) -> Union[ErrorParts, str, None]:
+    """Return what a response comes to: ``None`` for a result, an error, or what makes it unusable.
 
     It can be used with a non-null ``error`` that `error_parts` can read, or else with a non-null
     ``result``. With both the error counts: taking a failure for a success would be worse than the
@@ -98,9 +98,7 @@ def response_fault(message: Mapping[str, Any]) -> Optional[str]:
     """
     error = message.get("error")
     if error is not None:
-        if error_parts(message) is None:
-            return f"the response has an error without a code: {excerpt(repr(error))}"
-        return None
+        return error_parts(message) or f"the response has an error without a code: {excerpt(repr(error))}"
     if message.get("result") is not None:
         return None
     if "result" in message:

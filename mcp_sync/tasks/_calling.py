@@ -16,6 +16,7 @@ from .._protocol import methods
 from ..errors import (
     CallCancelled,
     CallTimeout,
+    HeaderMismatch,
     InputRoundsExceeded,
     InvalidResult,
     MCPError,
@@ -158,15 +159,19 @@ def begin(
     deadline: Deadline,
 ) -> tuple[dict[str, Any], Optional[Mapping[str, Any]]]:
     """Call a tool, as a task where it can be one; return the answer, and what it says of a task, if any."""
-    if session._engine.connection(deadline, options.cancel).era.handshake:
+    engine = session._engine
+    if engine.connection(deadline, options.cancel).era.handshake:
         return _begin_experiment(session, params, ttl, options, deadline)
     options = options._replace(stop_at=("task",))
-    raw = session._mirroring(
-        lambda given: session._engine.call_raw(methods.CALL_TOOL, params, given, deadline),
-        params,
-        options,
-        deadline,
-    )
+    try:
+        given = session._mirrored(options, params, deadline)
+        raw = engine.call_raw(methods.CALL_TOOL, params, given, deadline)
+    except HeaderMismatch:
+        if not session._mirrors(engine.latest(deadline)):
+            raise
+        session._relist(options, deadline)
+        given = session._mirrored(options, params, deadline)
+        raw = engine.call_raw(methods.CALL_TOOL, params, given, deadline)
     return raw, raw if raw.get("resultType") == "task" else None
 
 

@@ -13,7 +13,8 @@ from typing import Any, Optional
 import pytest
 from pydantic import BaseModel, Field
 
-from mcp_sync._protocol.codec import decode, encode, encode_to, meta_ending
+from mcp_sync._protocol import codec
+from mcp_sync._protocol.codec import decode, encode, encode_request, meta_ending
 from mcp_sync.errors import InvalidMessage, UsageError
 
 
@@ -33,10 +34,24 @@ def test_a_message_becomes_compact_utf8_json() -> None:
 
 @pytest.mark.parametrize("params", [{}, {"a": {}}, {"a": "}}", "b": "\u2028é"}])
 @pytest.mark.parametrize("meta", [{}, {"k": {"é\x85": [1]}}])
-def test_an_ending_that_was_written_before_makes_the_same_message(params: Any, meta: Any) -> None:
-    message = {"jsonrpc": "2.0", "id": 1, "params": params}
-    whole = {"jsonrpc": "2.0", "id": 1, "params": {**params, "_meta": meta}}
-    assert encode_to(message, meta_ending(meta)) == encode(whole)
+@pytest.mark.parametrize("method", ["tools/call", 'odd"\u2028\nmethod'])
+def test_an_ending_that_was_written_before_makes_the_same_request(
+    params: Any, meta: Any, method: str
+) -> None:
+    whole = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
+    assert encode_request(1, method, params, meta_ending(meta)) == encode(whole)
+
+
+def test_a_request_that_cannot_be_written_names_the_path() -> None:
+    with pytest.raises(UsageError, match=r"params\.arguments\.a\[1\]: .*set"):
+        encode_request(1, "tools/call", {"arguments": {"a": [1, {2}]}}, meta_ending({}))
+
+
+def test_json_is_the_same_without_the_encoder_written_in_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    message = {"a": [1, 2.5, True, None, "é\u2028"], "b": {}}
+    data = encode(message)
+    monkeypatch.setattr(codec, "_c_encoder", None)
+    assert encode(message) == data
 
 
 def test_no_line_end_of_any_kind_stands_in_the_bytes() -> None:

@@ -17,7 +17,7 @@ from mcp_sync._protocol.kinds import (
     as_id,
     classify,
     error_parts,
-    response_fault,
+    outcome,
 )
 
 # --- classify and as_id ----------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ def test_the_id_of_an_answer_is_matched_leniently_but_never_guessed(raw: Any, nu
     ],
 )
 def test_a_response_that_can_be_used_has_no_fault(message: dict[str, Any]) -> None:
-    assert response_fault(message) is None
+    assert outcome(message) == error_parts(message)
 
 
 @pytest.mark.parametrize(
@@ -133,14 +133,14 @@ def test_a_response_that_can_be_used_has_no_fault(message: dict[str, Any]) -> No
     ],
 )
 def test_a_response_that_cannot_be_used_has_a_fault(message: dict[str, Any], words: str) -> None:
-    fault = response_fault(message)
-    assert fault is not None
+    fault = outcome(message)
+    assert isinstance(fault, str)
     assert words in fault
 
 
 def test_a_fault_shows_no_more_than_the_beginning_of_the_error() -> None:
-    fault = response_fault({"id": 1, "error": "x" * 10_000})
-    assert fault is not None
+    fault = outcome({"id": 1, "error": "x" * 10_000})
+    assert isinstance(fault, str)
     assert len(fault) < 300
 
 
