@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import logging
 import os
 import re
@@ -95,8 +96,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
     """Have the garbage collector leave the thousands of collected tests alone: some tests call it often."""
+    _freeze()
+
+
+def pytest_runtest_logfinish() -> None:
+    """Have it leave alone, too, what has come since and stays, such as models that were built."""
+    if next(_finished) in (100, 400, 1600):
+        _freeze()
+
+
+def _freeze() -> None:
     gc.collect()
     gc.freeze()
+
+
+_finished = itertools.count(1)
 
 
 @pytest.fixture(autouse=True)

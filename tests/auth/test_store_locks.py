@@ -26,6 +26,10 @@ from .store_worker import KEY, KINDS, LASTING, open_store, overlap, working
 FORKS = hasattr(os, "fork")
 posix = pytest.mark.skipif(os.name != "posix", reason="files are locked in another way here")
 forking = pytest.mark.skipif(not FORKS, reason="no fork here")
+# All that last take the same locks: without `--heavy` programs are started for two of them.
+ACROSS = [
+    pytest.param(kind, marks=() if kind in ("file", "sqlite") else pytest.mark.heavy) for kind in LASTING
+]
 
 
 @pytest.fixture(params=KINDS)
@@ -57,7 +61,7 @@ def test_one_thread_at_a_time_holds_a_lock(store, tmp_path):
         assert [each.result() for each in done] == ["done"] * 8
 
 
-@pytest.mark.parametrize("kind", LASTING)
+@pytest.mark.parametrize("kind", ACROSS)
 def test_one_process_at_a_time_holds_a_lock(kind, tmp_path):
     mark = tmp_path / "mark"
     with working(3, kind, tmp_path) as workers:
@@ -102,7 +106,7 @@ def test_a_wait_for_a_lock_ends_at_its_deadline(store):
         assert caught.value.timeout == 0.2
 
 
-@pytest.mark.parametrize("kind", LASTING)
+@pytest.mark.parametrize("kind", ACROSS)
 def test_a_wait_for_another_process_ends_at_its_deadline(kind, tmp_path):
     with working(1, kind, tmp_path) as (worker,):
         assert worker.ask("lock 5") == "done"
@@ -152,7 +156,7 @@ def test_whoever_writes_again_and_again_lets_those_go_first_who_wait(kind, tmp_p
         assert worker.hear() == "True"
 
 
-@pytest.mark.parametrize("kind", LASTING)
+@pytest.mark.parametrize("kind", ACROSS)
 def test_the_lock_of_a_process_that_is_killed_is_free(kind, tmp_path):
     store = open_store(kind, tmp_path)
     with working(1, kind, tmp_path) as (worker,):
@@ -306,6 +310,7 @@ def child(work):
 
 
 @forking
+@pytest.mark.parametrize("kind", ["memory", *ACROSS])
 def test_a_child_that_is_forked_under_the_lock_neither_holds_nor_releases_it(kind, tmp_path):
     # The parent leaves its block only when the child has left its own.
     script = """
@@ -330,6 +335,7 @@ def test_a_child_that_is_forked_under_the_lock_neither_holds_nor_releases_it(kin
 
 
 @forking
+@pytest.mark.parametrize("kind", ["memory", *ACROSS])
 def test_a_child_that_is_forked_while_another_thread_holds_the_lock_does_not_have_it(kind, tmp_path):
     script = """
     held, over = threading.Event(), threading.Event()
@@ -351,7 +357,7 @@ def test_a_child_that_is_forked_while_another_thread_holds_the_lock_does_not_hav
 
 
 @forking
-@pytest.mark.parametrize("kind", LASTING)
+@pytest.mark.parametrize("kind", ACROSS)
 def test_a_child_does_not_keep_alive_the_lock_of_a_parent_that_was_killed(kind, tmp_path):
     script = """
     reader, writer = os.pipe()

@@ -18,6 +18,8 @@ from .store_worker import KEY, KINDS, LASTING, increment, open_store, working
 # How many changes each thread or process makes: enough that they meet, as each waits for the disk.
 EACH = 25
 VALUE = {"access_token": "s3cret", "expires_at": 1.5, "more": {"list": [1, None, "ü"]}}
+# A keyring of a part for each record, and one of many ("split"): programs are started for the second alone.
+ACROSS = [pytest.param(kind, marks=pytest.mark.heavy if kind == "keyring" else ()) for kind in LASTING]
 
 
 @pytest.fixture(params=KINDS)
@@ -132,7 +134,7 @@ def test_values_survive_a_restart(kind, tmp_path):
     assert first.get(KEY) is None
 
 
-@pytest.mark.parametrize("kind", LASTING)
+@pytest.mark.parametrize("kind", ACROSS)
 def test_what_another_process_puts_is_seen(kind, tmp_path):
     store = open_store(kind, tmp_path)
     store.put(KEY, {"text": "ours"}, None)
@@ -179,7 +181,7 @@ def test_in_memory_nobody_comes_between_a_comparison_and_its_change():
         assert sorted(each.result() for each in done) == [False, True]
 
 
-@pytest.mark.parametrize("kind", LASTING)
+@pytest.mark.parametrize("kind", ACROSS)
 def test_no_change_is_lost_between_processes(kind, tmp_path):
     with working(4, kind, tmp_path) as workers:
         for worker in workers:
