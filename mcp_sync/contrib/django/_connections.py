@@ -15,6 +15,7 @@ import atexit
 import threading
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any, Callable, Optional, TypeVar
 
@@ -32,13 +33,15 @@ T = TypeVar("T")
 _PATIENCE = 10.0  # how long one operation may take, in seconds
 # How long a thread keeps its connection that has nothing to do, and how old it may get, in seconds.
 _CONNECTION_AGE = 60
-# How long who is in a transaction waits for a lock of SQLite: mostly it is that very transaction.
-_SQLITE_PATIENCE = 1.0
+# How long who is in a transaction waits for a lock: mostly it is that very transaction which has it.
+_LOCK_PATIENCE = 1.0
 _READ_PATIENCE = 0.1  # likewise, where what is wanted can be had in the transaction itself
-_LOCKED = (
-    "a transaction, probably that of this request, keeps the token store from being used: SQLite locks "
-    "its whole file; use its WAL mode, or a database that locks rows"
-)
+_LOCKED = "a transaction, probably that of this request, keeps the token store from being used"
+_ADVICE = {
+    "sqlite": "SQLite locks its whole file; use its WAL mode, or a database that locks rows",
+    "postgresql": "it has locked the row of the user; connect the user before, or lock less",
+}
+_LOCK_TIMEOUT = "55P03"  # of PostgreSQL
 _THREADS = 2
 _WAITING = 1000  # operations
 _CLOSE_SECONDS = 5.0
@@ -72,22 +75,22 @@ def run(
     Args:
         operation: What.
         alias: For which server.
-        patience: How long to wait for a lock of SQLite, in seconds; by default as the settings say.
-        reads: Whether it only reads.
+        patience: How long to wait for a lock, in seconds; by default as the settings say.
+        reads: Whether it only reads, for which SQLite alone has locks.
 
     Raises:
-        StoreLocked: On SQLite, a transaction is in the way.
+        StoreLocked: A transaction is in the way.
         AuthError: It takes too long, or cannot be done.
     """
     connection = connections[conf.get("DATABASE")]
     try:
         if threading.current_thread().name.startswith("mcp_sync-"):
-            return _within(_short(patience) if is_in_transaction() else patience, operation)
+            return _within(_short(patience) if is_in_transaction() else patience, reads, operation)
         if not look():
-            return _within(patience, operation)
+            return _within(patience, reads, operation)
         try:
             short = _READ_PATIENCE if reads else _short(patience)
-            return _helpers.run(lambda: _within(short, operation))
+            return _helpers.run(lambda: _within(short, reads, operation))
         except OperationalError as error:
             if not reads or not _is_locked(connection, error) or connection.needs_rollback:
                 raise
@@ -98,7 +101,7 @@ def run(
         # A frame of Django's knows its own error, and that keeps alive whatever the frames hold.
         error.with_traceback(None)
         if isinstance(error, OperationalError) and _is_locked(connection, error):
-            raise _locked_for(alias) from error
+            raise _locked_for(alias, connection.vendor) from error
         # The text of a driver may hold a password.
         raise AuthError(
             f"the token store cannot use the database {conf.get('DATABASE')!r}: {type(error).__name__}; "
@@ -106,34 +109,46 @@ def run(
         ) from error
 
 
-def _locked_for(alias: str) -> StoreLocked:
-    error = StoreLocked(_LOCKED)
+def _locked_for(alias: str, vendor: str) -> StoreLocked:
+    error = StoreLocked(f"{_LOCKED}: {_ADVICE[vendor]}")
     error.alias = alias
     return error
 
 
 def _is_locked(connection: Any, error: OperationalError) -> bool:
-    return connection.vendor == "sqlite" and "locked" in str(error)
+    if connection.vendor == "sqlite":
+        return "locked" in str(error)
+    # psycopg 3, and its predecessor.
+    states = [getattr(error.__cause__, name, None) for name in ("sqlstate", "pgcode")]
+    return connection.vendor == "postgresql" and _LOCK_TIMEOUT in states
 
 
 def _short(patience: Optional[float]) -> float:
-    return _SQLITE_PATIENCE if patience is None else min(patience, _SQLITE_PATIENCE)
+    return _LOCK_PATIENCE if patience is None else min(patience, _LOCK_PATIENCE)
 
 
-def _within(patience: Optional[float], operation: Callable[[], T]) -> T:
-    """Do something on the connection of this thread, which waits so long for a lock of SQLite."""
+def _within(patience: Optional[float], reads: bool, operation: Callable[[], T]) -> T:
+    """Do something on the connection of this thread, which waits so long for a lock."""
     connection = connections[conf.get("DATABASE")]
-    if patience is None or connection.vendor != "sqlite":
+    if patience is None or not (
+        connection.vendor == "sqlite" or (connection.vendor == "postgresql" and not reads)
+    ):
         return operation()
+    milliseconds = int(patience * 1000)
     with connection.cursor() as cursor:
-        cursor.execute("PRAGMA busy_timeout")
-        usual = cursor.fetchone()[0]
-        cursor.execute(f"PRAGMA busy_timeout = {min(int(patience * 1000), usual)}")
+        if connection.vendor == "sqlite":
+            cursor.execute("PRAGMA busy_timeout")
+            usual = cursor.fetchone()[0]
+            before, after = "PRAGMA busy_timeout = {}", f"PRAGMA busy_timeout = {usual}"
+            milliseconds = min(milliseconds, usual)
+        else:
+            before, after = "SET lock_timeout = {}", "RESET lock_timeout"
+        cursor.execute(before.format(milliseconds))
     try:
         return operation()
     finally:
-        with connection.cursor() as cursor:
-            cursor.execute(f"PRAGMA busy_timeout = {usual}")
+        with suppress(DatabaseError), connection.cursor() as cursor:
+            cursor.execute(after)
 
 
 def is_in_transaction() -> bool:

@@ -28,7 +28,7 @@ from ...errors import (
 )
 from . import pending, signals
 from ._connections import StoreLocked
-from .authorization import ConnectionRequired, path_of
+from .authorization import ConnectionRequired, connection_required, path_of
 from .server import request_views
 from .servers import mcp
 
@@ -45,8 +45,9 @@ class McpSyncMiddleware:
     - A user who has to connect is redirected to the page for that; JSON and HTMX get 401 with a link.
     - A call that waits for input is kept, and the user redirected to its form; JSON gets 409 with a link.
     - A token store whose database is down is 503; with ``DEBUG``, Django shows the error.
-    - Where a token cannot be refreshed before the transaction of the view has ended, because others wait for
-      that with all of SQLite locked, it is refreshed afterwards, and a GET repeated; a form gets 503.
+    - Where the token store cannot be used before the transaction of the view has ended, because that, or who
+      waits for its end, has locked what is needed, the token is refreshed afterwards, and a GET repeated; a
+      form gets 503.
 
     Other errors go on to Django, whose reports hide the variables of this library.
     """
@@ -100,9 +101,11 @@ class McpSyncMiddleware:
 
 def _again(request: Any, error: StoreLocked) -> Optional[HttpResponse]:
     """Get the token that could not be had in the transaction of the view, which is over, and repeat a GET."""
-    renewed = False
+    renewed, user = False, getattr(request, "user", None)
     with suppress(MCPError, DatabaseError):
-        renewed = mcp[error.alias].renew(getattr(request, "user", None))
+        if not mcp[error.alias].is_connected(user):
+            return answer_to(request, connection_required(error.alias))
+        renewed = mcp[error.alias].renew(user)
     if renewed and request.method in ("GET", "HEAD"):
         return HttpResponseRedirect(request.get_full_path())
     logger.warning("A view has failed: %s", error)

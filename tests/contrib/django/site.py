@@ -95,6 +95,18 @@ def atomic(request: Any) -> HttpResponse:
     return HttpResponse(text)
 
 
+def locked(request: Any) -> HttpResponse:
+    """Ask the protected server who asks, in a transaction that has locked the user."""
+    from django.contrib.auth.models import User
+    from django.db import transaction
+
+    from mcp_sync.contrib.django import mcp
+
+    with transaction.atomic():
+        User.objects.select_for_update().get(pk=request.user.pk)
+        return HttpResponse(mcp["guarded"].for_user(request.user).call_tool("whoami").text)
+
+
 def visit(request: Any) -> HttpResponse:
     """Count a visit, and ask the protected server who asks."""
     from django.contrib.auth.models import User
@@ -146,6 +158,7 @@ def __getattr__(name: str) -> Any:
         path("greet/", greet),
         path("atomic/", mcp_login_required("guarded")(atomic)),
         path("visit/", visit),
+        path("locked/", locked),
         path("build/", build),
         path("build/<int:pk>/", built),
         path("connected/", connected_only),

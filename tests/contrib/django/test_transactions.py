@@ -11,6 +11,7 @@ from django.db import OperationalError, connection, connections, transaction
 
 from mcp_sync.contrib.django import _connections, mcp
 from mcp_sync.contrib.django._connections import StoreLocked
+from mcp_sync.contrib.django.authorization import ConnectionRequired
 from mcp_sync.contrib.django.models import Grant
 
 from .conftest import browser_of, connect
@@ -198,6 +199,19 @@ def _wait_until_nobody_can_read():
     finally:
         other.close()
     raise AssertionError("the other thread did not begin to commit")
+
+
+def test_who_is_locked_by_the_transaction_and_not_connected_is_sent_to_the_page_for_that_soon(guarded, ada):
+    began = time.monotonic()
+    with transaction.atomic():
+        get_user_model().objects.select_for_update().get(pk=ada.pk)
+        # SQLite has no such locks.
+        expected = StoreLocked if connection.vendor == "postgresql" else ConnectionRequired
+        with pytest.raises(expected, match=r"the row of the user|has to connect"):
+            mcp["guarded"].for_user(ada).call_tool("whoami")
+    away = browser_of(ada).get("/locked/")
+    assert (away.status_code, away.headers.get("Location", "")[:21]) == (302, "/mcp/connect/guarded/")
+    assert time.monotonic() - began < BOUND
 
 
 @pytest.mark.parametrize("journal", ["delete"], indirect=True)
