@@ -105,11 +105,11 @@ class ClientGroup(Members):
             UsageError: There is no such tool, or it may not be used.
             MCPError: As for `Client.call_tool`.
         """
-        deadline = whole(timeout)
-        server, tool = self.find_tool(name, timeout=_left(deadline, timeout))
+        budget = _Budget(timeout)
+        server, tool = self._tool(name, budget)
         client = self[server]
         result: types.CallToolResult = self._watched(
-            server, lambda: client.call_tool(tool, arguments, timeout=_left(deadline, timeout), **options)
+            server, lambda: client.call_tool(tool, arguments, timeout=budget.next(), **options)
         )
         return result
 
@@ -124,7 +124,10 @@ class ClientGroup(Members):
         Raises:
             UsageError: There is no such tool, or it may not be used.
         """
-        origin = self._find(self._tool_names, "tool", name, lambda: self._tools(timeout))
+        return self._tool(name, _Budget(timeout))
+
+    def _tool(self, name: str, budget: _Budget) -> Origin:
+        origin = self._find(self._tool_names, "tool", name, lambda: self._tools(budget.next()))
         if not self._rules.allows(*origin):
             raise UsageError(f"the tool {name!r} is not among those that may be used")
         return origin
@@ -150,13 +153,11 @@ class ClientGroup(Members):
         **options: Any,
     ) -> types.GetPromptResult:
         """Return a prompt by the name that it has in this group. See `call_tool`."""
-        deadline = whole(timeout)
-        server, prompt = self._find(
-            self._prompt_names, "prompt", name, lambda: self._prompts(_left(deadline, timeout))
-        )
+        budget = _Budget(timeout)
+        server, prompt = self._find(self._prompt_names, "prompt", name, lambda: self._prompts(budget.next()))
         client = self[server]
         return self._watched(
-            server, lambda: client.get_prompt(prompt, arguments, timeout=_left(deadline, timeout), **options)
+            server, lambda: client.get_prompt(prompt, arguments, timeout=budget.next(), **options)
         )
 
     def resources(
@@ -186,18 +187,16 @@ class ClientGroup(Members):
             UsageError: No server lists it, or several do.
             MCPError: As for `Client.read_resource`.
         """
-        deadline = whole(timeout)
+        budget = _Budget(timeout)
         if server is None:
-            listed = self._resources(_left(deadline, timeout))
+            listed = self._resources(budget.next())
             owners = list(dict.fromkeys(owner for owner, item in listed if item.uri == str(uri)))
             if len(owners) != 1:
                 have = "no server lists" if not owners else f"{' and '.join(owners)} have"
                 raise UsageError(f"{have} the resource {uri}{self._not_asked()}: say which one by server=")
             server = owners[0]
         client, name = self[server], server
-        return self._watched(
-            name, lambda: client.read_resource(uri, timeout=_left(deadline, timeout), **options)
-        )
+        return self._watched(name, lambda: client.read_resource(uri, timeout=budget.next(), **options))
 
     def _listed(
         self,
@@ -259,12 +258,20 @@ class ClientGroup(Members):
 
 def _left(deadline: Deadline, timeout: TimeoutArgument) -> TimeoutArgument:
     """Return what is left of a timeout, for the next call."""
-    left = deadline.remaining()
-    if timeout is UNSET or timeout is None or left is None:
-        return timeout
-    assert isinstance(timeout, (int, float))
-    return timeout if timeout - left < _NOTHING else left
+    return timeout if timeout is UNSET or timeout is None else deadline.remaining()
 
 
-# What may be spent, in seconds, and errors still name the bound that the caller has set.
-_NOTHING = 0.001
+class _Budget:
+    """A timeout for several calls, one after the other."""
+
+    def __init__(self, timeout: TimeoutArgument) -> None:
+        self._timeout = timeout
+        self._deadline = whole(timeout)
+        self._is_used = False
+
+    def next(self) -> TimeoutArgument:
+        """Return the timeout of the next call: the whole of it for the first, whose errors name it."""
+        if self._is_used:
+            return _left(self._deadline, self._timeout)
+        self._is_used = True
+        return self._timeout
