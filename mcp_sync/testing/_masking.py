@@ -138,7 +138,10 @@ class Mask:
 
     def struck(self, text: str) -> str:
         """Return a text without what is known to be secret."""
-        for spelling in self._spellings:
+        spellings = self._spellings
+        if not spellings or len(text) < len(spellings[-1]):
+            return text
+        for spelling in spellings:
             if spelling in text:
                 text = text.replace(spelling, HIDDEN)
         return text

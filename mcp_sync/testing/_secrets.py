@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Callable
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -16,13 +17,15 @@ Learn = Callable[[Iterable[str]], Any]
 _PLAIN = ("accept", "accept-language", "content-type", "user-agent", "origin")
 # What is shorter stands for other things, too.
 _SHORTEST = 6
+# A mere word, such as a level, or a revision of the protocol is in many messages, and means something there.
+_COMMON = re.compile(r"[A-Za-z]+|\d{4}-\d\d-\d\d")
 
 
 def known_of(target: Any) -> list[str]:
     """Return what a target knows that nobody else should.
 
-    That is, of its headers, its environment and the query of its URL, every value but mere words under names
-    that tell nothing; and its passwords, tokens and keys, wherever they are.
+    That is, of its headers, its environment and the query of its URL, every value but mere words and dates
+    under names that tell nothing; and its passwords, tokens and keys, wherever they are.
     """
     found = [*_of_headers(getattr(target, "headers", None) or {})]
     found += _of_variables(getattr(target, "env", None) or {})
@@ -104,8 +107,7 @@ def _of_variables(variables: Mapping[str, str]) -> Iterator[str]:
 
 
 def _of_value(name: str, value: str) -> Iterator[str]:
-    # A mere word, such as a level or a mode, is in many messages, and means something there.
-    if is_secret_name(name) or not value.isalpha():
+    if is_secret_name(name) or not _COMMON.fullmatch(value):
         yield from (value, value.rpartition(" ")[2])
 
 

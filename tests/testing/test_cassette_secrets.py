@@ -140,13 +140,20 @@ def test_what_the_command_of_a_process_has_that_is_secret_is_masked(tmp_path: Pa
         f"--token={PLAIN}-2",
         f"https://a:{PLAIN}-3@h/?key={PLAIN}-4",
     ]
-    env = {"THE_KEY": f"{PLAIN}-env", "LEVEL": "warning", "PYTHONPATH": str(Path(__file__).parents[2])}
+    env = {
+        "THE_KEY": f"{PLAIN}-env",
+        "LEVEL": "warning",
+        "DAY": "2026-07-28",
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+    }
     path = tmp_path / "session.jsonl"
     with Client(Recorder(Stdio(sys.executable, args, env=env), path)) as client:
         client.call_tool("repeat", {"said": [f"{PLAIN}-{name}" for name in ("env", 1, 2, 3, 4)]})
     assert traces(PLAIN, path) == []
-    # A mere word means something in many messages.
+    # A mere word, and a revision, mean something in many messages.
     assert "warning" in path.read_text()
+    with Client(Replay(path)) as client:
+        assert client.protocol_version == "2026-07-28"
 
 
 def test_what_is_secret_of_a_websocket_is_masked(tmp_path: Path) -> None:
