@@ -318,7 +318,7 @@ def answer(result: Any, answers: Mapping[str, Any]) -> None:
     if not claim(result.backend, claimed):
         raise AlreadyAnswered(f"the task {result.id} has got another answer just now")
     try:
-        result.backend.store_result(result.id, job, RESUMING)
+        result.backend.store_result(result.id, {**job, "then": asked["then"]}, RESUMING)
         app.tasks[UPDATE if "task" in job else RESUME].apply_async(
             (job, wire), task_id=result.id, **asked["then"]
         )
@@ -334,8 +334,9 @@ def look_again(result: Any) -> None:
     """Have a worker look at the server's task of a `run_tool` anew, where nobody seems to do so any more.
 
     For brokers that can lose a message, as Redis does with one that a worker had just taken when it was
-    killed. To be called, say, by a task of Celery beat for what has been in ``PROGRESS`` for long. Whoever
-    still looks after it stops, so needlessly done it does no harm.
+    killed. To be called, say, by a task of Celery beat for what has been in ``PROGRESS`` for long, or in
+    ``RESUMING``: if the answer was lost, the question comes back. Whoever still looks after it stops, so
+    needlessly done it does no harm.
 
     Args:
         result: The `AsyncResult` of the task.
@@ -345,7 +346,7 @@ def look_again(result: Any) -> None:
     """
     meta = result.backend.get_task_meta(result.id, cache=False)
     state, noted = meta["status"], meta["result"]
-    if state != STATE or not isinstance(noted, dict) or not noted.get("task"):
+    if state not in (STATE, RESUMING) or not isinstance(noted, dict) or not noted.get("task"):
         raise UsageError(f"the task {result.id} follows no task of a server: its state is {state}")
     noted = {**noted, "follower": _new_name()}
     result.backend.store_result(result.id, noted, STATE)

@@ -7,6 +7,7 @@ import json
 import pickle
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -506,4 +507,31 @@ def test_a_server_that_names_no_interval_is_looked_at_ever_more_seldom(
     waits = [seconds for seconds, _ in seen]
     assert waits[0] < 0.4
     assert all(5 <= each <= 5.5 for each in waits[-10:])
+    registry.close()
+
+
+def test_a_question_whose_answer_was_lost_comes_back(app: Celery, monkeypatch: Any) -> None:
+    @app.task(shared=False, base=MCPTask, bind=True, mcp_server="demo")
+    def work(self: Any) -> Any:
+        return self.run_tool("greet")
+
+    registry, sent, lost = served(app), [], []
+    with registry.override({"demo": FakeServer(tools=[FakeTool(greet, task=True)])}), Worked(work) as task:
+        poll, update = app.tasks[_polling.POLL], app.tasks[_polling.UPDATE]
+        monkeypatch.setattr(poll, "apply_async", lambda args, **_: sent.append(args), raising=False)
+        monkeypatch.setattr(update, "apply_async", lambda args, **_: lost.append(args), raising=False)
+        with pytest.raises(Ignore):
+            task.run()
+        while (asked := question(app.AsyncResult("job-1"))) is None:
+            with Worked(poll), pytest.raises(Ignore):
+                poll.run(*sent.pop())
+        (key,) = asked
+        answer(app.AsyncResult("job-1"), {key: {"action": "accept", "content": {"name": "Ada"}}})
+        assert app.AsyncResult("job-1").state == "RESUMING"
+        look_again(app.AsyncResult("job-1"))
+        with Worked(poll), pytest.raises(Ignore):
+            poll.run(*sent.pop())
+        assert question(app.AsyncResult("job-1")) is not None
+        with Worked(update), suppress(Ignore):
+            update.run(*lost.pop())
     registry.close()
