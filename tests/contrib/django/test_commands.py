@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import subprocess
 import sys
 from datetime import timedelta
@@ -62,7 +61,7 @@ def test_a_tool_is_called_with_values_of_the_types_it_asks_for():
                 run("mcp_call", "reports", "add", word)
 
 
-def test_a_question_of_a_tool_is_asked_in_the_terminal(monkeypatch):
+def test_a_question_of_a_tool_is_asked_in_the_terminal():
     schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 
     def greet(context):
@@ -71,6 +70,7 @@ def test_a_question_of_a_tool_is_asked_in_the_terminal(monkeypatch):
 
     with fake_server("desk", tools=[greet]):
         assert run("mcp_call", "desk", "greet") == "decline\n"
+    pty = pytest.importorskip("pty")
     program = [sys.executable, "-m", "tests.contrib.django.call_in_terminal"]
     ours, theirs = pty.openpty()
     done = subprocess.Popen(program, cwd=ROOT, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs)
