@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mcp_sync import Client, RemoteError, types
+from mcp_sync import Client, RemoteError, Timeouts, types
 from mcp_sync.testing import Recorder, Replay
 
 from .harness import Harness
@@ -29,6 +29,8 @@ def work(target: Any, mode: str) -> list[Any]:
     with Client(
         target,
         mode=mode,
+        # On a busy machine a server takes longer to start than the probe waits; it would get both openings.
+        timeouts=Timeouts(probe=20),
         elicitation_callback=agree,
         logging_callback=lambda params: logged.append(params.data),
         list_roots_callback=lambda context: types.ListRootsResult(roots=[]),
