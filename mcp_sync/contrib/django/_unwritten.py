@@ -9,8 +9,9 @@ counts as long as the row has the version that it replaces, or is not there.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
@@ -52,15 +53,18 @@ class Unwritten:
     """
 
     def __init__(self, database: str) -> None:
+        self._database = database
         self._folder = Path(f"{database}-mcp-unwritten")
         self._locks = FolderLocks(Path(f"{database}-mcp-locks"))
 
     def changing(self, name: str, deadline: Deadline) -> AbstractContextManager[None]:
         """Hold the lock of those who change a row: what they compare, and the change, are one step."""
+        self._make(self._locks.folder)
         return self._locks.hold(f"{name}.change", deadline)
 
     def locked(self, name: str, deadline: Deadline) -> AbstractContextManager[None]:
         """Hold the lock of those who refresh a token."""
+        self._make(self._locks.folder)
         return self._locks.hold(f"{name}.lock", deadline)
 
     def get(self, name: str) -> Optional[Draft]:
@@ -76,9 +80,10 @@ class Unwritten:
 
     def put(self, name: str, draft: Draft) -> None:
         """Keep a record, which is on the disk then."""
-        make_folder(self._folder)
+        self._make(self._folder)
         with self._locks.hold("draft.lock", Deadline(_PATIENCE)):
             write_private(self._path(name), json.dumps(draft._asdict()).encode())
+        self._give_away(self._path(name))
 
     def remove(self, name: str) -> None:
         """Remove what is in its row by now, or will never be."""
@@ -89,6 +94,21 @@ class Unwritten:
         """Give the names of all rows for which there is a record."""
         if check_folder(self._folder):
             yield from sorted(each.name[: -len(_END)] for each in self._folder.glob(f"*{_END}"))
+
+    def _make(self, folder: Path) -> None:
+        if not check_folder(folder):
+            make_folder(folder)
+            self._give_away(str(folder))
+
+    def _give_away(self, path: str) -> None:
+        """Have what root has made belong to the owner of the database, as SQLite does with its own files.
+
+        A command that root runs would keep the workers of the site out.
+        """
+        if hasattr(os, "geteuid") and os.geteuid() == 0:
+            owner = os.stat(self._database)
+            with suppress(FileNotFoundError):
+                os.chown(path, owner.st_uid, owner.st_gid)
 
     def _path(self, name: str) -> str:
         return f"{self._folder}/{name}{_END}"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import stat
 import threading
 import unittest
 from io import StringIO
@@ -215,6 +218,27 @@ def test_commands_write_what_could_not_be_written(store, ada, command):
     with override_settings(MCP_SYNC={"ENCRYPTION_KEYS": ["new" if command == "mcp_rotate" else "old"]}):
         assert unwritten_of(connection).get(digest("a", KEY)) is None
         assert crypto.sealer().unseal(Grant.objects.get().data, digest("a", KEY)) == {"n": 2}
+
+
+@on_sqlite
+def test_what_stands_beside_the_database_belongs_to_its_owner(store, ada):
+    path = str(connection.settings_dict["NAME"])
+    folders = [f"{path}-mcp-{each}" for each in ("locks", "unwritten")]
+    for each in folders:
+        shutil.rmtree(each, ignore_errors=True)
+    before = os.stat(path)
+    if os.geteuid() == 0:
+        os.chown(path, 65534, 65534)
+    try:
+        _locked_while(lambda: store.put(KEY, {"n": 1}, None))
+        owner = os.stat(path).st_uid
+        made = [*folders, f"{folders[1]}/{digest('a', KEY)}.json"]
+        assert [os.stat(each).st_uid for each in made] == [owner] * 3
+        assert [stat.S_IMODE(os.stat(each).st_mode) for each in made] == [0o700, 0o700, 0o600]
+    finally:
+        os.chown(path, before.st_uid, before.st_gid)
+        for each in folders:
+            shutil.rmtree(each)
 
 
 @on_sqlite
