@@ -105,7 +105,7 @@ class Connection:
         """
         call = PendingCall(self._next_id(), spec.method, deadline)
         progress = None
-        if options is NO_OPTIONS and era.meta_ending and "_meta" not in params:
+        if options is NO_OPTIONS and params and "_meta" not in params:
             body = codec.encode_request(call.id, spec.method, params, era.meta_ending)
             headers = era.headers(spec, params) if self.channel.is_http else NOTHING
             frame = Frame(body, spec.method, headers)

@@ -59,7 +59,13 @@ def meta_ending(meta: Mapping[str, Any]) -> bytes:
 
 
 def encode_request(request_id: int, method: str, params: dict[str, Any], ending: bytes) -> bytes:
-    """Write a request as `encode` would, whose ``params`` have no ``_meta`` yet, with an ending that has it.
+    """Write a request as `encode` would, whose ``params`` are not empty and have no ``_meta`` yet.
+
+    Args:
+        request_id: Its id.
+        method: Its method.
+        params: Its params.
+        ending: As `meta_ending` wrote it; empty for no ``_meta``.
 
     Raises:
         UsageError: As `encode`.
@@ -68,7 +74,7 @@ def encode_request(request_id: int, method: str, params: dict[str, Any], ending:
         text = f'{{"jsonrpc":"2.0","id":{request_id},"method":{_quoted(method)},"params":{_written(params)}'
         if not text.isascii():
             text = _escape_line_ends(text)
-        return text.encode()[:-1] + (ending if params else ending[1:])
+        return text.encode()[:-1] + (ending or b"}}")
     except (TypeError, ValueError, RecursionError) as error:
         raise UsageError(_encoding_fault({"params": params}, error)) from error
 

@@ -32,7 +32,7 @@ def test_a_message_becomes_compact_utf8_json() -> None:
     assert encode({"a": [1, 2.5, True, None], "b": "é世"}) == '{"a":[1,2.5,true,null],"b":"é世"}'.encode()
 
 
-@pytest.mark.parametrize("params", [{}, {"a": {}}, {"a": "}}", "b": "\u2028é"}])
+@pytest.mark.parametrize("params", [{"a": {}}, {"a": "}}", "b": "\u2028é"}])
 @pytest.mark.parametrize("meta", [{}, {"k": {"é\x85": [1]}}])
 @pytest.mark.parametrize("method", ["tools/call", 'odd"\u2028\nmethod'])
 def test_an_ending_that_was_written_before_makes_the_same_request(
@@ -40,6 +40,12 @@ def test_an_ending_that_was_written_before_makes_the_same_request(
 ) -> None:
     whole = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
     assert encode_request(1, method, params, meta_ending(meta)) == encode(whole)
+
+
+def test_a_request_may_have_no_meta() -> None:
+    params = {"a": {"b": "}}"}}
+    whole = {"jsonrpc": "2.0", "id": 1, "method": "x", "params": params}
+    assert encode_request(1, "x", params, b"") == encode(whole)
 
 
 def test_a_request_that_cannot_be_written_names_the_path() -> None:
