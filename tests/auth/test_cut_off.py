@@ -283,7 +283,9 @@ at_the_end()
 }
 
 
-@pytest.mark.parametrize("how", LEAVE)
+@pytest.mark.parametrize(
+    "how", [pytest.param(how, marks=pytest.mark.heavy) if how == "a forked pool" else how for how in LEAVE]
+)
 def test_the_end_of_a_process_waits_for_a_refresh(server, endpoint, tmp_path, how) -> None:
     if "forked" in how and not hasattr(os, "fork"):
         pytest.skip("there is no fork")

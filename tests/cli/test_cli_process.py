@@ -341,7 +341,7 @@ def test_names_of_servers_and_their_warnings_leave_standard_output_alone(tmp_pat
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs a POSIX shell")
-@pytest.mark.parametrize("closed", [">&-", ">&- 2>&- <&-"])
+@pytest.mark.parametrize("closed", [pytest.param(">&-", marks=pytest.mark.heavy), ">&- 2>&- <&-"])
 @pytest.mark.parametrize("words", [["--help"], ["call", "add", "a=1", "b=2", "--", *DEMO_SERVER]])
 def test_a_standard_stream_that_is_closed_is_none_at_all(closed: str, words: list[str]) -> None:
     script = f'exec "$@" {closed}'

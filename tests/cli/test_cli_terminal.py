@@ -137,7 +137,7 @@ FakeServer(tools=[wait]).serve_stdio()
 """
 
 
-@pytest.mark.parametrize("mode", ["2026-07-28", "2025-11-25"])
+@pytest.mark.parametrize("mode", ["2026-07-28", pytest.param("2025-11-25", marks=pytest.mark.heavy)])
 def test_ctrl_c_tells_a_server_that_it_has_started(tmp_path: Path, mode: str) -> None:
     mark = tmp_path / "mark"
     server = [sys.executable, "-c", PATIENT_SERVER, str(mark)]
@@ -150,7 +150,7 @@ def test_ctrl_c_tells_a_server_that_it_has_started(tmp_path: Path, mode: str) ->
     assert terminal.screen.endswith("mcp-sync: interrupted\r\n")
 
 
-@pytest.mark.parametrize("mode", ["2026-07-28", "2025-11-25"])
+@pytest.mark.parametrize("mode", ["2026-07-28", pytest.param("2025-11-25", marks=pytest.mark.heavy)])
 def test_a_question_is_dropped_when_the_time_is_over(mode: str) -> None:
     with command_line(["call", "agree", "--timeout", "3", "--mode", mode], form_server()) as terminal:
         terminal.expect("Do you agree? [y/N] ")
