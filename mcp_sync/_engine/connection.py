@@ -179,7 +179,12 @@ class Connection:
         Raises:
             MCPError: The connection is dead, the token is cancelled, or the channel failed.
         """
-        self._enter(call, cancel)
+        # In this order, which is the reverse of that in `lost`: so no call misses the loss.
+        self._calls[call.id] = call
+        if self.error is not None:
+            raise self._fresh(call)
+        if cancel is not None:
+            cancel.watch(call)
         if call.outcomes:
             return
         if call.deadline.remaining() == 0.0:
@@ -194,14 +199,6 @@ class Connection:
             # Closing and cancelling break the channel too; then that is what the caller is told.
             if not call.settled:
                 raise
-
-    def _enter(self, call: PendingCall, cancel: Optional[CancelToken]) -> None:
-        # In this order, which is the reverse of that in `lost`: so no call misses the loss.
-        self._calls[call.id] = call
-        if self.error is not None:
-            raise self._fresh(call)
-        if cancel is not None:
-            cancel.watch(call)
 
     def _await_progress(self, call: PendingCall, progress: ProgressSink) -> None:
         if progress.inline is not None:
@@ -231,7 +228,11 @@ class Connection:
         """
         turn = self.prepare(spec, deadline if seconds is None else deadline.within(seconds))
         try:
-            self._enter(turn, cancel)
+            self._calls[turn.id] = turn
+            if self.error is not None:
+                raise self._fresh(turn)
+            if cancel is not None:
+                cancel.watch(turn)
             if entered is not None:
                 entered(turn)
             if turn.wait():
@@ -344,10 +345,11 @@ class Connection:
             if message.get("id") is None:
                 self.report(ProtocolError(f"an error for no request came: {message.get('error')!r:.200}"))
             return
-        outcome = kinds.outcome(message)
-        if outcome is None:
+        if message.get("error") is None and message.get("result") is not None:
             call.settle(message)
-        elif isinstance(outcome, str):
+            return
+        outcome = kinds.outcome(message)
+        if not isinstance(outcome, kinds.ErrorParts):
             text = f"{call.method}: {self.channel.peer}: {outcome}"
             call.fail(InvalidMessage(text, excerpt=repr(message)[:200]))
         else:

@@ -104,8 +104,8 @@ class StdioChannel:
 
     def request(self, frame: Frame, call: PendingCall) -> None:
         """Write a request and look for the answer; the reading thread brings it if it takes longer."""
-        server = self._running()
-        if server.reader.is_interrupted:
+        server = self._server or self._running()
+        if server.reader.looker and server.reader.is_interrupted:
             raise UsageError(
                 f"{call.method}: a signal handler cannot call a server process while the thread that it "
                 "interrupts reads from it; let it raise, set a flag, or start a thread"

@@ -47,6 +47,9 @@ class StdoutReader:
     wrong in between costs no more than that moment.
 
     It knows the channel's `Intake` only weakly: a channel that nobody uses any more must not be kept alive.
+
+    Attributes:
+        looker: The thread that looks for its own answer, 0 for none.
     """
 
     def __init__(
@@ -75,25 +78,25 @@ class StdoutReader:
         # Calls whose answers the reading thread is to bring. Changed without a lock: a mistake delays
         # the reading thread for a moment, no more.
         self._others: list[PendingCall] = []
-        self._looks = 0
-        # The thread that looks for its own answer, 0 for none.
-        self._looker = 0
+        # The last call that looked for its answer: whether there are any, and go on.
+        self._looked = 0
+        self.looker = 0
 
     @property
     def is_interrupted(self) -> bool:
         """Whether this thread is in the midst of `look`: then a signal handler asks."""
-        return self._looker == threading.get_ident()
+        return self.looker == threading.get_ident()
 
     # --- on the thread of a call -----------------------------------------------------------------
 
     def look(self, call: PendingCall, intake: Intake) -> None:
         """Read for a moment, if it is this thread's turn: the answer may come at once."""
-        self._looks += 1
+        self._looked = call.id
         got: list[bool] = []
         try:
             got.extend(map(self._turn.acquire, AT_ONCE))
             if got[0] and not self._others:
-                self._looker = threading.get_ident()
+                self.looker = threading.get_ident()
                 until = 0.0
                 # What a signal handler raises here, and what the engine does, is for this thread.
                 while self._read(intake.take, self._read_soon) and not call.outcomes:
@@ -102,7 +105,7 @@ class StdoutReader:
                         break
         finally:
             if got and got[0]:
-                self._looker = 0
+                self.looker = 0
                 self._turn.release()
             if self._others or not call.outcomes:
                 self._leave_to_reader(call)
@@ -156,7 +159,7 @@ class StdoutReader:
     def _take_turn(self) -> None:
         while not self._turn.acquire(timeout=_TURN_LOST):
             # Taken by a caller in which a signal handler has raised before it could even begin.
-            if not self._looker:
+            if not self.looker:
                 self._turn.release()
 
     def _has_calls(self) -> bool:
@@ -164,9 +167,9 @@ class StdoutReader:
         return bool(self._others)
 
     def _stand_back(self) -> None:
-        looks = -1
-        while looks != self._looks:
-            looks = self._looks
+        looked = -1
+        while looked != self._looked:
+            looked = self._looked
             # An old call to rise is dropped before the calls are looked at, so that none is missed.
             self._asleep.acquire(False)
             if self._has_calls() or self._asleep.acquire(timeout=_LEAVE):
