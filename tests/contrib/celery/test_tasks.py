@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from celery import Celery
-from celery.exceptions import Ignore, Retry
+from celery.exceptions import BackendGetMetaError, Ignore, Reject, Retry
 from kombu.exceptions import OperationalError
 
 from mcp_sync import (
@@ -534,4 +534,32 @@ def test_a_question_whose_answer_was_lost_comes_back(app: Celery, monkeypatch: A
         assert question(app.AsyncResult("job-1")) is not None
         with Worked(update), suppress(Ignore):
             update.run(*lost.pop())
+    registry.close()
+
+
+def test_a_look_that_cannot_be_sent_or_kept_is_made_by_the_next_one(
+    app: Celery, kitchen: Kitchen, monkeypatch: Any
+) -> None:
+    registry, sent = served(app), []
+    with registry.override({"demo": kitchen.fake}):
+        job, poll = begun(app, registry, kitchen), app.tasks[_polling.POLL]
+
+        def away(*args: Any, **options: Any) -> None:
+            raise OperationalError("the broker is away")
+
+        monkeypatch.setattr(poll, "apply_async", away, raising=False)
+        with Worked(poll) as task, pytest.raises(Reject) as rejected:
+            task.run(job)
+        assert rejected.value.requeue
+
+        def unreadable(*args: Any, **options: Any) -> None:
+            raise BackendGetMetaError("the backend is away", task_id="job-1")
+
+        monkeypatch.setattr(poll, "apply_async", lambda args, **_: sent.append(args), raising=False)
+        monkeypatch.setattr(app.backend, "get_task_meta", unreadable)
+        with Worked(poll) as task, pytest.raises(Ignore):
+            task.run(job)
+        assert sent == [(job, 1)]
+        with Worked(poll) as task, pytest.raises(BackendGetMetaError):
+            task.run(job, 20)
     registry.close()
