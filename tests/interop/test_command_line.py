@@ -179,7 +179,10 @@ def test_a_graph_is_remembered(use: Use, tmp_path: Path) -> None:
     assert (found["entities"], len(found["relations"])) == ([ada], 1)
     assert "writes programs" in ok(use("read", "memory://knowledge-graph")).out
 
-    ran = use("call", "create_entities", 'entities:=[{"name": 1}]')
+    refused = use("call", "create_entities", 'entities:=[{"name": 1}]')
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err == "mcp-sync: entities[0]: missing: entityType, observations\n"
+    ran = use("call", "create_entities", 'entities:=[{"name": 1}]', "--no-check")
     assert ran.code == 1
     assert "entities[0].name" in ran.err
     assert use("complete", "anything", "name=A").code == 5
