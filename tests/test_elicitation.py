@@ -169,7 +169,7 @@ def test_text_becomes_what_its_field_asks_for():
         "mail": "ada@example.com",
         "age": " 36 ",
         "weight": "54.5",
-        "news": "off",
+        "news": "n",
         "colour": "r",
         "sizes": ["S", "L"],
         "tints": "r",
@@ -240,7 +240,7 @@ def test_a_form_of_a_web_framework_says_nothing_of_what_is_not_ticked():
     assert validate_answer(one(type="boolean", default=True), {}, html=True) == {"x": False}
 
 
-@pytest.mark.parametrize("typed", ["on", "true", "True", "yes", "1"])
+@pytest.mark.parametrize("typed", ["on", "true", "True", "yes", "y", "1"])
 def test_a_ticked_box_is_true(typed):
     assert validate_answer(one(type="boolean"), {"x": typed}) == {"x": True}
 

@@ -7,8 +7,8 @@ import re
 from datetime import date, datetime
 from typing import Any, Callable, Optional
 
-TRUE = ("true", "yes", "on", "1")
-FALSE = ("false", "no", "off", "0")
+TRUE = ("true", "yes", "y", "on", "1")
+FALSE = ("false", "no", "n", "off", "0")
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 # Longer ones Python refuses to read, and nobody types.

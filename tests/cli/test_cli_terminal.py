@@ -90,10 +90,10 @@ def test_a_form_is_filled_in_field_by_field_and_checked() -> None:
         terminal.expect("note [optional]: ")
         terminal.type("\n")
         terminal.expect("news [boolean, default: false]: ")
-        terminal.type("\n")
+        terminal.type("y\n")
 
         assert terminal.finish() == 0
-        wanted = "[('age', 18), ('colour', 'r'), ('news', False), ('sizes', ['S', 'L'])]\r\n"
+        wanted = "[('age', 18), ('colour', 'r'), ('news', True), ('sizes', ['S', 'L'])]\r\n"
         assert terminal.screen.endswith(wanted)
 
 
