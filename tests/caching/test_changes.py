@@ -224,10 +224,13 @@ def test_a_flood_of_changes_is_one_job_for_the_store():
         for _ in range(100):
             tell({"method": "notifications/tools/list_changed"}, None)
             tell({"method": "notifications/prompts/list_changed"}, None)
-        wait_until(lambda: deletes)
-        assert len(client._engine.router.sender._jobs) == 0
-        tell({"method": "notifications/resources/list_changed"}, None)
-        go.set()
+        try:
+            wait_until(lambda: deletes)
+            # Besides the one that is at work, which may have begun before the last change came.
+            assert len(client._engine.router.sender._jobs) <= 1
+            tell({"method": "notifications/resources/list_changed"}, None)
+        finally:
+            go.set()
         wait_until(lambda: not client.cache._shelf._changed)
         assert {client.cache._keys.mark(name) for name in LISTS if name != "resources/read"} == set(deletes)
         assert len(deletes) < 10
