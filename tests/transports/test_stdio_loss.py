@@ -223,6 +223,6 @@ def test_the_last_words_are_waited_for_even_if_they_are_passed_on_slowly():
         def write(self, text):
             time.sleep(0.02)
 
-    code = "sys.stderr.write('x\\n' * 100_000 + 'last words')\nsys.stderr.flush()\nos._exit(1)"
+    code = "sys.stderr.write('x\\n' * 30_000 + 'last words')\nsys.stderr.flush()\nos._exit(1)"
     with running(code, stderr=Slow()) as server:
         assert server.inbound.loss().stderr_tail.endswith("last words")
