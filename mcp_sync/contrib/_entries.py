@@ -62,6 +62,7 @@ def read_entry(alias: str, raw: Any, shareable: bool = False) -> Entry:
     """
     with hold_off():
         from ..config._entries import read_entry as read
+        from ..config._errors import Place
         from ..config._server import ServerConfig
         from ..config._variables import Variables
 
@@ -74,6 +75,10 @@ def read_entry(alias: str, raw: Any, shareable: bool = False) -> Entry:
     for key, auth in list(raw.items()):
         if str(key).lower() == "auth" and isinstance(auth, Mapping):
             flags = {str(name).lower(): auth[name] for name in auth if str(name).lower() in own}
+            for name, value in flags.items():
+                if not isinstance(value, bool):
+                    place = Place(None, alias, f"{key}.{name}")
+                    raise place.error(f"this must be true or false, not a {type(value).__name__}")
             raw[key] = {name: value for name, value in auth.items() if str(name).lower() not in own}
     server, warnings = read(alias, raw, None, Variables(".", False, {}))
     return _with_users(server, flags, tuple(warnings))

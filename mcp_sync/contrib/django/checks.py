@@ -14,12 +14,16 @@ from django.db import DatabaseError
 from django.utils.module_loading import import_string
 
 from ..._protocol.urls import is_loopback
+from ...client import Client
 from ...errors import MCPError
 from .._entries import Entry
 from . import conf, crypto
 
 TAG = "mcp_sync"
 _GRANTS = 100  # that are looked at
+_SECONDS = {"DEFAULT_DEADLINE": "A request must not wait for ever.", "INPUT_LIFE": None}
+_MOST_SECONDS = 1e9  # No clock of a system or of Python waits much longer.
+_LONGEST_ALIAS = 100  # characters: what a column holds
 
 
 def register() -> None:
@@ -54,7 +58,7 @@ def _check_servers() -> Iterator[checks.CheckMessage]:
     except MCPError as error:
         yield checks.Error(str(error), id="mcp_sync.E001")
     for alias, entry in entries.items():
-        yield from _check_server(alias, entry)
+        yield from _check_server(str(alias), entry)
     if any(entry.per_user for entry in entries.values()):
         yield from _check_users()
 
@@ -62,6 +66,9 @@ def _check_servers() -> Iterator[checks.CheckMessage]:
 def _check_server(alias: str, entry: Entry) -> Iterator[checks.CheckMessage]:
     for warning in entry.warnings:
         yield checks.Error(warning, id="mcp_sync.E001")
+    if len(alias) > _LONGEST_ALIAS or (entry.auth is not None and "/" in alias):
+        text = f"the name {alias!r} is no part of a path, or has more than {_LONGEST_ALIAS} characters"
+        yield checks.Error(text, id="mcp_sync.E001")
     try:
         entry.server.check()
         if entry.auth is not None:
@@ -83,30 +90,55 @@ def _check_values() -> Iterator[checks.CheckMessage]:
 
     store = conf.get("TOKEN_STORE")
     try:
-        import_string(store)
+        is_class = callable(import_string(store))
     except (ImportError, AttributeError, TypeError):
+        is_class = False
+    if not is_class:
         text = f"MCP_SYNC['TOKEN_STORE'] cannot be imported: {store!r}"
         yield checks.Error(text, id="mcp_sync.E003")
     cache = conf.get("RESPONSE_CACHE")
-    if cache and cache not in caches.settings:
+    if cache and cache not in list(caches.settings):
         yield checks.Error(f"MCP_SYNC['RESPONSE_CACHE'] names no cache: {cache!r}", id="mcp_sync.E003")
-    if conf.get("DATABASE") not in settings.DATABASES:
+    if conf.get("DATABASE") not in list(settings.DATABASES):
         name = conf.get("DATABASE")
         yield checks.Error(f"MCP_SYNC['DATABASE'] names no database: {name!r}", id="mcp_sync.E003")
-    deadline = conf.get("DEFAULT_DEADLINE")
-    if isinstance(deadline, bool) or not isinstance(deadline, (int, float)) or deadline <= 0:
-        text = "MCP_SYNC['DEFAULT_DEADLINE'] must be a number of seconds above 0"
-        yield checks.Error(text, hint="A request must not wait for ever.", id="mcp_sync.E001")
+    for key, hint in _SECONDS.items():
+        seconds = conf.get(key)
+        if (
+            isinstance(seconds, bool)
+            or not isinstance(seconds, (int, float))
+            or not 0 < seconds <= _MOST_SECONDS
+        ):
+            text = f"MCP_SYNC[{key!r}] must be a number of seconds above 0"
+            yield checks.Error(text, hint=hint, id="mcp_sync.E001")
     keys = conf.get("ENCRYPTION_KEYS")
     if not isinstance(keys, (list, tuple)) or not all(isinstance(key, str) and key for key in keys):
         text = "MCP_SYNC['ENCRYPTION_KEYS'] must be a list of strings that are not empty"
         yield checks.Error(text, id="mcp_sync.E001")
+    yield from _check_base_url()
+    options = conf.get("OPTIONS")
+    try:
+        Client("http://localhost", **options).close()
+    except (TypeError, MCPError) as error:
+        yield checks.Error(f"MCP_SYNC['OPTIONS'] are no options of Client: {error}", id="mcp_sync.E001")
     if str(store).endswith("MemoryStore") and not settings.DEBUG:
         text = "MemoryStore keeps the grants of users in one process: others do not know them"
         yield checks.Warning(text, id="mcp_sync.W002")
     if str(store).endswith("FileStore"):
         text = "FileStore is for one user of one machine, not for those of a web application"
         yield checks.Warning(text, id="mcp_sync.W003")
+
+
+def _check_base_url() -> Iterator[checks.CheckMessage]:
+    base = conf.get("BASE_URL")
+    parts = urlsplit(str(base or ""))
+    is_plain = parts.scheme in ("http", "https") and parts.netloc and not (parts.query or parts.fragment)
+    if base and not is_plain:
+        text = f"MCP_SYNC['BASE_URL'] must be like https://example.com, not {base!r}"
+        yield checks.Error(text, id="mcp_sync.E001")
+    if conf.get("CLIENT_METADATA") and not base:
+        text = "MCP_SYNC['CLIENT_METADATA'] means nothing without BASE_URL, below which the document is"
+        yield checks.Error(text, id="mcp_sync.E001")
 
 
 def _check_users() -> Iterator[checks.CheckMessage]:
@@ -127,11 +159,11 @@ def check_grants(databases: Optional[Sequence[str]] = None, **_: Any) -> list[ch
     from .models import Grant
     from .stores import UNREADABLE_HINT
 
-    if conf.get("DATABASE") not in (databases or ()):
-        return []
     try:
+        if conf.get("DATABASE") not in (databases or ()):
+            return []
         latest = list(Grant.objects.order_by("-updated").values_list("data", "key")[:_GRANTS])
-    except DatabaseError:
+    except (DatabaseError, ImproperlyConfigured):
         return []  # There are no tables yet, say.
     count = sum(crypto.sealer().unseal(data, key) is None for data, key in latest)
     if not count:
@@ -145,7 +177,10 @@ def check_grants(databases: Optional[Sequence[str]] = None, **_: Any) -> list[ch
 
 def check_deployment(**_: Any) -> list[checks.CheckMessage]:
     """Check what matters in production."""
-    return list(_check_deployment())
+    try:
+        return list(_check_deployment())
+    except ImproperlyConfigured:
+        return []  # E001 says so.
 
 
 def _check_deployment() -> Iterator[checks.CheckMessage]:
@@ -153,14 +188,14 @@ def _check_deployment() -> Iterator[checks.CheckMessage]:
         text = "tokens are encrypted with a key derived from SECRET_KEY: who has that can read them"
         hint = "Set MCP_SYNC['ENCRYPTION_KEYS'], with SECRET_KEY as the last one until mcp_rotate has run."
         yield checks.Warning(text, hint=hint, id="mcp_sync.W005")
-    database = settings.DATABASES.get(conf.get("DATABASE"), {})
+    database = settings.DATABASES.get(str(conf.get("DATABASE")), {})
     if str(database.get("ENGINE", "")).endswith("sqlite3") and database.get("ATOMIC_REQUESTS"):
         text = "with SQLite and ATOMIC_REQUESTS, nobody else can write as long as the call of a view takes"
         hint = "Use the WAL mode of SQLite, or a database that locks rows."
         yield checks.Warning(text, hint=hint, id="mcp_sync.W006")
     try:
         commands = [alias for alias, entry in conf.entries().items() if entry.server.kind == "stdio"]
-    except (MCPError, ImproperlyConfigured):
+    except MCPError:
         return
     if commands:
         names = ", ".join(commands)

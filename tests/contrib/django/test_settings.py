@@ -47,9 +47,25 @@ def test_a_missing_variable_is_named(monkeypatch):
         ({"TOKEN_STORE": "nowhere.Store"}, "E003"),
         ({"RESPONSE_CACHE": "nowhere"}, "E003"),
         ({"DATABASE": "nowhere"}, "E003"),
+        ({"DATABASE": ["default"]}, "E003"),
+        ({"RESPONSE_CACHE": ["default"]}, "E003"),
+        ({"TOKEN_STORE": "os.path"}, "E003"),
         ({"DEFAULT_DEADLINE": None}, "E001"),
+        ({"DEFAULT_DEADLINE": float("nan")}, "E001"),
+        ({"INPUT_LIFE": "a week"}, "E001"),
+        ({"INPUT_LIFE": -1}, "E001"),
+        ({"BASE_URL": "example.com"}, "E001"),
+        ({"CLIENT_METADATA": True}, "E001"),
+        ({"OPTIONS": {"timout": 3}}, "E001"),
+        ({"OPTIONS": {"retry": 3}}, "E001"),
         ({"ENCRYPTION_KEYS": "one"}, "E001"),
         ({"SERVERS": []}, "E001"),
+        ({"SERVERS": {"a/b": {"URL": "https://example.com", "AUTH": {"KIND": "oauth"}}}}, "E001"),
+        ({"SERVERS": {"a" * 101: {"URL": "https://example.com"}}}, "E001"),
+        (
+            {"SERVERS": {"a": {"URL": "https://example.com", "AUTH": {"KIND": "oauth", "PER_USER": "no"}}}},
+            "E001",
+        ),
         ({"TOKEN_STORE": "mcp_sync.auth.MemoryStore"}, "W002"),
         ({"TOKEN_STORE": "mcp_sync.auth.FileStore"}, "W003"),
     ],
@@ -58,6 +74,15 @@ def test_what_cannot_work_is_said(own, check):
     with override_settings(MCP_SYNC=own):
         found = {each.id for each in run_checks(tags=["mcp_sync"])}
     assert f"mcp_sync.{check}" in found
+
+
+@pytest.mark.parametrize("value", [None, [], "x"])
+def test_settings_that_are_no_dict_are_one_error(value):
+    with override_settings(MCP_SYNC=value):
+        found = run_checks(include_deployment_checks=True, databases=["default"])
+    assert [each.msg for each in found if "MCP_SYNC" in each.msg] == [
+        f"MCP_SYNC must be a dict, not {type(value).__name__}"
+    ]
 
 
 def test_a_server_in_clear_is_warned_about():
