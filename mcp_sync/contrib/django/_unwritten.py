@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Optional
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from ..._concurrency.deadline import Deadline
 from ...auth import Key
@@ -119,5 +121,7 @@ def unwritten_of(connection: Any) -> Optional[Unwritten]:
     if connection.vendor != "sqlite":
         return None
     path = str(connection.settings_dict["NAME"])
-    is_file = ":memory:" not in path and "mode=memory" not in path and not path.startswith("file:")
-    return Unwritten(path) if is_file else None
+    if path.startswith("file:"):
+        path = "" if "mode=memory" in path else url2pathname(urlsplit(path).path)
+    # As SQLite does: a link to the file leads to what stands beside it.
+    return Unwritten(os.path.realpath(path)) if path and ":memory:" not in path else None

@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime, timezone
 from typing import Any, Optional, TypeVar
 
+from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, connections, transaction
@@ -238,7 +239,8 @@ def columns(key: Key, value: Mapping[str, Any]) -> dict[str, Any]:
 
 def _time(seconds: Any) -> Optional[datetime]:
     try:
-        return datetime.fromtimestamp(seconds, timezone.utc)
+        # Without USE_TZ, most databases take no time with a zone; Django's own `now` is local then, too.
+        return datetime.fromtimestamp(seconds, timezone.utc if settings.USE_TZ else None)
     except (TypeError, ValueError, OverflowError, OSError):
         return None
 

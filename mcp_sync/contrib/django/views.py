@@ -208,7 +208,10 @@ class CallbackView(ServerView):
     @method_decorator(sensitive_variables())
     def get(self, request: Any, alias: str) -> HttpResponse:
         """Finish the login."""
-        wrong = self.known_problem(request, alias)
+        try:
+            wrong = self.known_problem(request, alias)
+        except AuthError as error:
+            return self.failed(error)
         if wrong is not None:
             return wrong
         oauth = self.server.oauth_for(request.user)
@@ -229,15 +232,18 @@ class CallbackView(ServerView):
         state = request.GET.get("state", "")
         if not state:
             return self.problem("This is no answer of an authorization server.", 400, again=True)
-        if not isinstance(token_store_of(alias), ModelTokenStore):
+        store = token_store_of(alias)
+        if not isinstance(store, ModelTokenStore):
             return None
-        key = digest(alias, Key("pending", resource=state))
-        row = PendingFlow.objects.filter(key=key).first()
-        if row is None:
+        key = Key("pending", resource=state)
+        stored = store.get(key)
+        if stored is None:
             return self.problem("This answer belongs to no login that has begun here.", 400, again=True)
-        if row.principal != self.principal():
+        # Whose it was that is used by now, the row alone knows; but not each login is in its row yet.
+        row = PendingFlow.objects.filter(key=digest(alias, key)).first()
+        if stored.value.get("principal", row and row.principal) not in (None, self.principal()):
             return self.problem("This answer belongs to the login of somebody else.", 403, again=True)
-        if row.used:
+        if "used" in stored.value:
             return self.problem("This answer was used already.", 409, again=True)
         return None
 

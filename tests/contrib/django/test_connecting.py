@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from datetime import timedelta
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from django.test import Client, override_settings
+from asgiref.sync import async_to_sync, sync_to_async
+from django.db import connection, connections
+from django.http import HttpResponse
+from django.test import AsyncClient, Client, RequestFactory, override_settings
+from django.urls import include, path
+from django.utils import timezone
 
-from mcp_sync.contrib.django import Servers, crypto, mcp, signals
+from mcp_sync.contrib.django import Servers, crypto, mcp, mcp_login_required, signals
+from mcp_sync.contrib.django.authorization import ConnectionRequired
 from mcp_sync.contrib.django.models import Grant, PendingFlow
 from mcp_sync.testing import FakeAuthorizationServer, FakeServer
 
 from .conftest import browser_of, connect
+from .site import whoami
 
 
 def test_a_user_connects_and_a_view_calls_a_tool_as_them(guarded, ada):
@@ -96,6 +104,30 @@ def test_the_decorator_keeps_out_who_is_not_connected(guarded, ada):
     assert browser.get("/connected/").json() == {"ok": True}
 
 
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_the_decorator_keeps_them_out_of_async_views_too(guarded, ada, kind):
+    @mcp_login_required("guarded")
+    async def view(request):
+        who = await sync_to_async(mcp["guarded"].for_user, thread_sensitive=False)(request.user)
+        return HttpResponse((await sync_to_async(who.call_tool, thread_sensitive=False)("whoami")).text)
+
+    urls = [path("view/", view), path("mcp/", include("mcp_sync.contrib.django.urls"))]
+    with override_settings(ROOT_URLCONF=type("Urls", (), {"urlpatterns": urls})):
+        browser = kind()
+        browser.cookies = browser_of(ada).cookies
+        get = browser.get if kind is Client else async_to_sync(browser.get)
+        assert get("/view/")["Location"] == "/mcp/connect/guarded/?next=%2Fview%2F"
+        connect(browser_of(ada), guarded.auth, "ada at the server")
+        assert get("/view/").content == b"ada at the server"
+
+
+def test_the_decorator_says_so_where_there_is_no_page_to_connect_on(guarded, ada):
+    request = RequestFactory().get("/")
+    request.user = ada
+    with override_settings(ROOT_URLCONF="tests.contrib.django.no_urls"), pytest.raises(ConnectionRequired):
+        mcp_login_required("guarded")(whoami)(request)
+
+
 def test_the_decorator_asks_no_server(guarded, ada):
     browser_of(ada).get("/connected/")
     assert guarded.fake.received("server/discover") == []
@@ -121,6 +153,34 @@ def test_a_callback_of_another_user_is_refused_and_uses_up_nothing(guarded, ada,
     assert not Grant.objects.exists()
     assert one.get(back).status_code == 302
     assert Grant.objects.get().user == ada
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="others lock rows")
+def test_a_login_that_began_while_the_database_was_locked_is_finished(guarded, ada, bob):
+    with override_settings(SESSION_ENGINE="django.contrib.sessions.backends.cache"):
+        browser, other = browser_of(ada), browser_of(bob)
+        locks = connections.create_connection("default")
+        try:
+            with locks.cursor() as cursor:
+                cursor.execute("BEGIN IMMEDIATE")
+            sent = browser.post("/mcp/connect/guarded/", {"next": "/whoami/"})
+            answer = guarded.auth.consent(sent["Location"], "ada at the server")
+            assert other.get(answer).status_code == 403
+        finally:
+            locks.close()
+        assert other.get(answer).status_code == 403
+        assert browser.get(answer).status_code == 302
+        assert [browser.get(answer).status_code, other.get(answer).status_code] == [409, 403]
+        assert browser.get("/whoami/").content == b"ada at the server"
+
+
+def test_a_site_whose_times_have_no_zone_keeps_grants(guarded, ada):
+    with override_settings(USE_TZ=False):
+        browser = browser_of(ada)
+        connect(browser, guarded.auth, "ada at the server")
+        assert browser.get("/whoami/").content == b"ada at the server"
+        left = Grant.objects.get().expires_at - timezone.now()
+        assert timedelta(minutes=30) < left < timedelta(hours=2)
 
 
 def test_a_forged_state_is_refused(guarded, ada):

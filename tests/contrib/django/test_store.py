@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import sys
 import threading
 import unittest
 from io import StringIO
+from types import SimpleNamespace
 
 import pytest
 from django.contrib.auth import get_user_model
@@ -239,6 +241,21 @@ def test_what_stands_beside_the_database_belongs_to_its_owner(store, ada):
         os.chown(path, before.st_uid, before.st_gid)
         for each in folders:
             shutil.rmtree(each)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
+def test_what_stands_beside_a_database_does_so_by_all_its_names(tmp_path):
+    link = tmp_path / "link.sqlite3"
+    link.symlink_to(tmp_path / "my db.sqlite3")
+
+    def folder(name):
+        found = unwritten_of(SimpleNamespace(vendor="sqlite", settings_dict={"NAME": name}))
+        return found and found._folder
+
+    names = [link, str(link), f"{tmp_path}/my db.sqlite3", f"file:{tmp_path}/my%20db.sqlite3?mode=rw"]
+    assert {folder(name) for name in names} == {tmp_path / "my db.sqlite3-mcp-unwritten"}
+    memory = [":memory:", "file::memory:", "file:memorydb_default?mode=memory&cache=shared"]
+    assert {folder(name) for name in memory} == {None}
 
 
 @on_sqlite
