@@ -36,8 +36,8 @@ def mcp_login_required(*aliases: str) -> Callable[[Callable[..., Any]], Callable
             refused = await sync_to_async(_refused)(request, aliases)
             return await view(request, *args, **kwargs) if refused is None else refused
 
-        found: Any = guarded_later if iscoroutinefunction(view) else guarded
-        found.mcp_aliases = aliases
+        found: Callable[..., Any] = guarded_later if iscoroutinefunction(view) else guarded
+        found.mcp_aliases = aliases  # type: ignore[attr-defined]
         return found
 
     return decorate
