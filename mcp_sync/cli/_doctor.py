@@ -11,7 +11,7 @@ import click
 
 from .._concurrency.fork import hold_off
 from .._protocol.urls import origin
-from ..errors import AuthorizationRequired, ConnectionLost, HTTPStatusError, MCPError
+from ..errors import AuthorizationRequired, ConnectionLost, HTTPStatusError, InvalidMessage, MCPError
 from . import _show
 from ._budget import Budget
 from ._completing import servers_first
@@ -145,19 +145,22 @@ def _tell_failure(error: MCPError, server: Server, seconds: float, report: Repor
     if server.url is not None and status in (401, 403):
         return _look_at_authorization(server.url, status, seconds, report)
     if report.last("failed") is None or report.all[-1].text != str(error):
-        report.add("protocol", "failed", str(error), _advice(error))
+        report.add("protocol", "failed", str(error), _advice(error, server.url))
     tail = getattr(error, "stderr_tail", "")
     if isinstance(error, ConnectionLost) and tail:
         report.add("its last words", "note", tail.strip())
     return exit_code(error)
 
 
-def _advice(error: MCPError) -> str:
+def _advice(error: MCPError, url: Optional[str]) -> str:
     if isinstance(error, HTTPStatusError):
         if error.status == 404:
             return "is the path right? servers often have /mcp or /sse behind their name"
+        if error.status == 429:
+            return "the server has been asked too often, by others perhaps: try again later"
         if error.status >= 500:
             return "the server, or what stands before it, is out of order: its log says more"
+    if isinstance(error, (HTTPStatusError, InvalidMessage)) and url is not None:
         return "the answer does not come from an MCP server, perhaps: look at the URL in a browser"
     code = exit_code(error)
     if code is ExitCode.TIMEOUT:

@@ -87,6 +87,22 @@ def test_a_bad_status_is_shown(status: int, code: int, state: str) -> None:
     assert (found["HTTP"], found["protocol"]) == (state, "failed")
 
 
+@pytest.mark.parametrize(
+    ("status", "advice"),
+    [
+        (200, "the answer does not come from an MCP server"),
+        (429, "try again later"),
+        (500, "its log says more"),
+    ],
+)
+def test_what_answers_but_does_not_serve_has_its_advice(status: int, advice: str) -> None:
+    page = HTTPReply(status, headers={"Content-Type": "text/html"}, body=b"<title>Log in</title>")
+    with build().serve_http(intercept=lambda request: page) as endpoint:
+        ran = invoke("doctor", "--json", endpoint.url, "--timeout", "5")
+
+    assert advice in ran.json["steps"][-1]["advice"]
+
+
 @pytest.mark.parametrize(("scheme", "step"), [("http", "HTTP"), ("https", "TLS")])
 def test_a_server_that_drips_is_left_when_the_time_is_over(scheme: str, step: str) -> None:
     # The beginning of a head, and that of a message of TLS which never ends.
