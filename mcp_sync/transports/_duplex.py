@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, Optional, Protocol, Union
@@ -13,7 +14,7 @@ from .._concurrency.notes import note
 from .._concurrency.pending import PendingCall
 from .._protocol.codec import decode
 from .._protocol.striking import cleaned
-from ..errors import CallTimeout, InvalidMessage, MCPError
+from ..errors import CallTimeout, InvalidMessage, MCPError, UsageError
 from ._base import Inbound
 
 # A lock that is held for one system call is given up for lost after so long.
@@ -145,6 +146,7 @@ class Outlet:
 
         Raises:
             CallTimeout: Not all of it could be written by the deadline.
+            UsageError: A signal handler asks, and the thread that it interrupts is in the midst of a write.
             OSError: The peer takes nothing any more.
         """
         begun = False
@@ -156,7 +158,7 @@ class Outlet:
                 try:
                     got.extend(map(self._lock.acquire, *wait))
                     if got[0]:
-                        if not begun and (self._frame is None or self._advance()):
+                        if not begun and (self._frame is None or self._go_on(call)):
                             if call is not None:
                                 if call.outcomes:
                                     return
@@ -190,7 +192,7 @@ class Outlet:
             return False
         got: list[bool] = []
         try:
-            if not take(self._lock, 0.0, got) or not self._advance():
+            if not take(self._lock, 0.0, got) or self._is_interrupted() or not self._advance():
                 return False
             self._taken = []
             self._frame = data
@@ -203,6 +205,28 @@ class Outlet:
             if got and got[0]:
                 self._lock.release()
         return not self._withdraw(data, None)
+
+    def _go_on(self, call: Optional[PendingCall]) -> bool:
+        """Go on with a frame that somebody else has begun; return whether it is complete."""
+        if self._is_interrupted():
+            what = "a message" if call is None else call.method
+            raise UsageError(
+                f"{what}: a signal handler cannot write to {self._peer} while the thread that it interrupts "
+                "does; let it raise, set a flag, or start a thread"
+            )
+        return self._advance()
+
+    def _is_interrupted(self) -> bool:
+        """Whether this thread is in `_advance` already, and would then write the same bytes once more.
+
+        Only the stack tells: a mark would stay where a handler raises before it is taken away.
+        """
+        frame = sys._getframe(1) if self._frame is not None else None
+        while frame is not None:
+            if frame.f_code is Outlet._advance.__code__ and frame.f_locals["self"] is self:
+                return True
+            frame = frame.f_back
+        return False
 
     def _advance(self) -> bool:
         """Write what fits of the frame that was begun; return whether there is none any more."""

@@ -1,4 +1,4 @@
-"""Raise where CPython would run a signal handler: after calls, at the start of functions, and at jumps back.
+"""Run a handler where CPython would run that of a signal: after calls, as functions start, at jumps back.
 
 Since Python 3.11 these are all points there are. Before, there are more, which no code is safe from. Python
 3.10 looks for signals at jumps forward too: between the test and the body of an ``if`` in a ``finally``.
@@ -24,11 +24,12 @@ class Struck(BaseException):
 
 
 class _Strike:
-    """Counts the points that a thread passes, and raises at one of them."""
+    """Counts the points that a thread passes, and runs a handler at one of them."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, handler: Callable[[], Any]) -> None:
         self.count = 0
         self.number = number
+        self._handler = handler
         self._names: dict[CodeType, dict[int, str]] = {}
         self._before: dict[int, tuple[str, int]] = {}
 
@@ -49,7 +50,7 @@ class _Strike:
         if name not in _COVERED and _looks_for_signals(*last, offset):
             self.count += 1
             if self.count == self.number:
-                raise Struck
+                self._handler()
 
 
 def _looks_for_signals(name: str, at: int, offset: int) -> bool:
@@ -59,13 +60,28 @@ def _looks_for_signals(name: str, at: int, offset: int) -> bool:
     return name == _START or ("JUMP" in name and offset < at)
 
 
-def strike_at(number: int, function: Callable[[], Any], only: str = "/mcp_sync/") -> bool:
-    """Run a function and raise `Struck` at the n-th point, from 1, within files whose path has ``only``.
+def _raise() -> None:
+    raise Struck
+
+
+def strike_at(
+    number: int,
+    function: Callable[[], Any],
+    only: str = "/mcp_sync/",
+    handler: Callable[[], Any] = _raise,
+) -> bool:
+    """Run a function and, at the n-th point, from 1, within files whose path has ``only``, a handler.
+
+    Args:
+        number: Which point.
+        function: What is struck.
+        only: What the paths have of the files whose points count.
+        handler: What strikes; otherwise `Struck` is raised.
 
     Returns:
         Whether there was such a point: ``False`` if the function came to its end before.
     """
-    strike = _Strike(number)
+    strike = _Strike(number, handler)
     run = _run_traced if sys.version_info < (3, 12) else _run_monitored
     try:
         run(function, strike, only)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 
 import pytest
 from engine.background import Background
 
-from mcp_sync import Client
+from mcp_sync import Client, UsageError
 from mcp_sync.testing import FakeServer
 
 from .striking import strike_at
@@ -75,3 +76,43 @@ def test_a_handler_that_raises_at_any_point_of_a_call_harms_nobody_else(transpor
             assert call_both() == [{"n": 7}, {"n": 7}], number
             number += step
     assert number > 50
+
+
+COUNTING = """
+from mcp_sync.testing import FakeServer
+
+calls = []
+
+def note(n: int) -> dict:
+    calls.append(n)
+    return {"n": n}
+
+def noted() -> dict:
+    return {"calls": calls}
+
+FakeServer([note, noted]).serve_stdio()
+"""
+
+
+def test_a_handler_that_calls_at_any_point_of_a_call_is_answered_or_told_that_it_cannot():
+    expected, refusals, number = [], [], 1
+
+    def note(n):
+        assert client.call_tool("note", {"n": n}, timeout=0.9).structured_content == {"n": n}
+        expected.append(n)
+
+    def handler():
+        try:
+            note(-number)
+        except UsageError as refusal:
+            refusals.append(str(refusal))
+
+    with Client([sys.executable, "-c", COUNTING]) as client:
+        note(0)
+        while strike_at(number, functools.partial(note, number), "/transports/", handler):
+            number += 1
+        # Nothing was sent twice, either.
+        noted = client.call_tool("noted").structured_content["calls"]
+    assert sorted(noted) == sorted(expected)
+    assert any("cannot write" in text for text in refusals)
+    assert any("reads from it" in text for text in refusals)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import errno
+import gc
 import json
 import threading
 import time
+import weakref
 
 import pytest
 from stdio_support import SLACK, poll, running
 
 from mcp_sync._concurrency.deadline import Deadline
 from mcp_sync._concurrency.pending import PendingCall
-from mcp_sync.errors import CallCancelled, CallTimeout, ConnectionLost
+from mcp_sync.errors import CallCancelled, CallTimeout, ConnectionLost, UsageError
 from mcp_sync.transports._base import Frame
 from mcp_sync.transports._duplex import Outlet
 
@@ -214,6 +216,30 @@ def test_a_writer_that_is_interrupted_leaves_the_stream_whole():
     assert sink.taken == b"first\nthird\n"
 
 
+def test_a_signal_handler_cannot_write_while_it_interrupts_a_write_and_is_told_so():
+    sink, refused = Narrow(100), []
+    outlet, request = Outlet(sink, "peer"), call()
+
+    def handler():
+        sink.on_write = lambda: None
+        for late in (request, None):
+            with pytest.raises(UsageError, match="signal handler cannot write to peer") as caught:
+                outlet.write(b"second\n", NEVER, late)
+            refused.append(str(caught.value).split(":")[0])
+        assert not outlet.post(b"third\n", 100)
+        # Another peer is none of that.
+        other = Narrow(100)
+        Outlet(other, "other").write(b"fourth\n", NEVER)
+        assert other.taken == b"fourth\n"
+
+    sink.on_write = handler
+    outlet.write(b"first\n", NEVER)
+    assert refused == ["tools/call", "a message"]
+    assert request.request_sent is False
+    outlet.write(b"fifth\n", NEVER)
+    assert sink.taken == b"first\nfifth\n"
+
+
 def test_a_small_frame_is_posted_where_there_is_room_and_never_waits():
     sink = Narrow(100)
     outlet = Outlet(sink, "peer")
@@ -312,6 +338,20 @@ def test_the_deadline_of_a_call_covers_its_writing_and_later_frames_come_whole(t
         server.inbound.wait(lambda: len(server.inbound.notes) == 2)
         got = [message["params"]["method"] for message in server.inbound.messages if "method" in message]
         assert got == ["tools/call", "after"]
+
+
+def test_what_a_writer_raises_at_its_deadline_is_no_circle():
+    with running("time.sleep(20)") as server:
+        gc.collect()
+        gc.disable()
+        try:
+            try:
+                server.channel.request(frame("tools/call", 1_000_000), call(0.05))
+            except CallTimeout as error:
+                reference = weakref.ref(error)
+            assert reference() is None
+        finally:
+            gc.enable()
 
 
 def test_closing_frees_a_writer_that_is_stuck(tmp_path):

@@ -112,6 +112,8 @@ class StdioChannel:
             )
         try:
             server.outlet.write(frame.body + b"\n", call.deadline, call)
+        except TimeoutError:
+            raise
         except OSError as error:
             self._broken(server, error, call.deadline, call)
         server.reader.look(call, server.intake)
@@ -121,6 +123,8 @@ class StdioChannel:
         server = self._running()
         try:
             server.outlet.write(frame.body + b"\n", deadline)
+        except TimeoutError:
+            raise
         except OSError as error:
             self._broken(server, error, deadline, None)
 
@@ -138,8 +142,6 @@ class StdioChannel:
         self, server: _Server, error: OSError, deadline: Deadline, call: Optional[PendingCall]
     ) -> None:
         """Raise why nothing can be written; the reading thread is given the time to find out."""
-        if isinstance(error, TimeoutError):
-            raise error
         intake = server.intake
         until = deadline.within(_AWAIT_CAUSE)
         if server.process.ends_with_us and threading.current_thread() is not threading.main_thread():

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 import weakref
+from itertools import compress
 from typing import Callable, Optional
 
 from ..._concurrency.deadline import Deadline
@@ -49,7 +50,7 @@ class StdoutReader:
     It knows the channel's `Intake` only weakly: a channel that nobody uses any more must not be kept alive.
 
     Attributes:
-        looker: The thread that looks for its own answer, 0 for none.
+        looker: The thread that looks for its own answer, if one does: it has the turn.
     """
 
     def __init__(
@@ -80,23 +81,24 @@ class StdoutReader:
         self._others: list[PendingCall] = []
         # The last call that looked for its answer: whether there are any, and go on.
         self._looked = 0
-        self.looker = 0
+        self.looker: list[int] = []
 
     @property
     def is_interrupted(self) -> bool:
         """Whether this thread is in the midst of `look`: then a signal handler asks."""
-        return self.looker == threading.get_ident()
+        return threading.get_ident() in self.looker
 
     # --- on the thread of a call -----------------------------------------------------------------
 
     def look(self, call: PendingCall, intake: Intake) -> None:
         """Read for a moment, if it is this thread's turn: the answer may come at once."""
         self._looked = call.id
-        got: list[bool] = []
+        me = threading.get_ident()
         try:
-            got.extend(map(self._turn.acquire, AT_ONCE))
-            if got[0] and not self._others:
-                self.looker = threading.get_ident()
+            # In one step: whose turn it is must be known to a signal handler that calls, and to the reading
+            # thread, which takes back a turn that nobody has.
+            self.looker.extend(compress((me,), map(self._turn.acquire, AT_ONCE)))
+            if me in self.looker and not self._others:
                 until = 0.0
                 # What a signal handler raises here, and what the engine does, is for this thread.
                 while self._read(intake.take, self._read_soon) and not call.outcomes:
@@ -104,8 +106,8 @@ class StdoutReader:
                     if time.monotonic() >= until:
                         break
         finally:
-            if got and got[0]:
-                self.looker = 0
+            if me in self.looker:
+                del self.looker[:]
                 self._turn.release()
             if self._others or not call.outcomes:
                 self._leave_to_reader(call)
