@@ -41,12 +41,15 @@ class Deadline:
 
     def remaining(self) -> Optional[float]:
         """Return the seconds left, at least 0, or ``None`` where there is no bound."""
-        end, last, now = self._end, self._last, _now()
+        # In this order: whoever releases a held clock meanwhile sets first what is read last.
+        now = _now()
         if self._holds:
             # Held, the clock shows its full time, so that whoever waits by it looks again after the release.
-            last = now
+            end, last = self._end, now
             if self.pausable:
                 end += now - self._held_since
+        else:
+            end, last = self._end, self._last
         if self.silence is not None and last + self.silence < end:
             end = last + self.silence
         if end == _NEVER:

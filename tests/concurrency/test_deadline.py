@@ -105,6 +105,21 @@ def test_a_part_of_a_deadline_ends_no_later_than_the_whole(clock):
     assert Deadline(None).within(3).remaining() == 3
 
 
+@pytest.mark.parametrize("pausable", [False, True])
+def test_a_release_while_somebody_looks_ends_nothing(clock, monkeypatch, pausable):
+    deadline = Deadline(10, pausable=True) if pausable else Deadline(None, 10)
+    deadline.hold()
+    clock.now += 100
+
+    def now():
+        monkeypatch.setattr(module, "_now", clock)
+        deadline.release()
+        return clock.now
+
+    monkeypatch.setattr(module, "_now", now)
+    assert deadline.remaining() == 10
+
+
 def test_many_threads_can_hold_and_release_it(monkeypatch, tiny_switches):
     deadline = Deadline(None, 0.0)
     barrier = threading.Barrier(8)
