@@ -124,7 +124,8 @@ def call_options(
     cache: str = "use",
 ) -> CallOptions:
     """Return what goes with one call, checked."""
-    if progress is None and not (meta or cancel or headers or wants_progress) and cache == "use":
+    is_plain = meta is None and cancel is None and headers is None and progress is None
+    if is_plain and not wants_progress and cache == "use":
         return NO_OPTIONS
     if cache not in ("use", "refresh", "bypass"):
         raise UsageError(f'cache must be "use", "refresh" or "bypass", not {cache!r}')

@@ -76,7 +76,7 @@ def encode_request(request_id: int, method: str, params: dict[str, Any], ending:
             text = _escape_line_ends(text)
         return text.encode()[:-1] + (ending or b"}}")
     except (TypeError, ValueError, RecursionError) as error:
-        raise UsageError(_encoding_fault({"params": params}, error)) from error
+        raise UsageError(_encoding_fault({"method": method, "params": params}, error)) from error
 
 
 def _escape_line_ends(text: str) -> str:

@@ -53,6 +53,11 @@ def test_a_request_that_cannot_be_written_names_the_path() -> None:
         encode_request(1, "tools/call", {"arguments": {"a": [1, {2}]}}, meta_ending({}))
 
 
+def test_a_request_whose_method_cannot_be_written_says_so() -> None:
+    with pytest.raises(UsageError, match=r"^method: lone surrogate U\+D800"):
+        encode_request(1, "\ud800", {"a": 1}, meta_ending({}))
+
+
 def test_json_is_the_same_without_the_encoder_written_in_c(monkeypatch: pytest.MonkeyPatch) -> None:
     message = {"a": [1, 2.5, True, None, "é\u2028"], "b": {}}
     data = encode(message)
