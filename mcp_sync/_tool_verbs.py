@@ -205,7 +205,8 @@ class ToolVerbs(Calls):
             NotSupported: A ``resumption_token`` where there is no resumption; ``on_input="raise"`` before
                 2026-07-28.
         """
-        check_instance("the name of a tool", name, str)
+        if not isinstance(name, str):
+            check_instance("the name of a tool", name, str)
         if result_type is not None:
             with hold_off():
                 from .typed._results import checked_type, typed_result
@@ -305,8 +306,9 @@ class ToolVerbs(Calls):
             if takes_tasks(self._engine, options, deadline):
                 return call_as_task(self, params, options, deadline)
         engine, spec, model = self._engine, methods.CALL_TOOL, types.CallToolResult
+        given = self._mirrored(options, params, deadline) if self._tools.mirrored else options
         try:
-            return engine.call(spec, params, model, self._mirrored(options, params, deadline), deadline)
+            return engine.call(spec, params, model, given, deadline)
         except HeaderMismatch:
             if not self._mirrors(engine.latest(deadline)):
                 raise
@@ -320,7 +322,7 @@ class ToolVerbs(Calls):
 
     def _mirrored(self, options: CallOptions, params: Mapping[str, Any], deadline: Deadline) -> CallOptions:
         """Return the options of a call, with the headers that the schema of the tool asks for."""
-        headers = self._tools.headers(params) if self._tools.has_headers else None
+        headers = self._tools.headers(params)
         if not headers or not self._mirrors(self._engine.connection(deadline, options.cancel)):
             return options
         return options._replace(headers={**options.headers, **headers})

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Optional, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Optional, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -111,34 +111,25 @@ class Engine(Lifecycle):
         if tracing is not None and options.observed is None and options.on_notification is None:
             return tracing.answer(self, spec, params, options, deadline)
         try:
-            answer = self._answer(spec, params, options, deadline)
+            connection = self.connection(deadline, options.cancel)
+            try:
+                kind, result = self._exchange(connection, spec, params, options, deadline)
+            except UrlElicitationRequired as refusal:
+                with hold_off():
+                    from .visits import visit_first
+                connection = visit_first(self, connection, spec, options, deadline, refusal)
+                kind, result = self._exchange(connection, spec, params, options, deadline)
+            except (RemoteError, HTTPStatusError) as refusal:
+                self._check_revision(connection, refusal, options, deadline)
+                raise
+            is_first = kind == COMPLETE
+            if not is_first:
+                result = self._go_on(spec, params, options, deadline, kind, result)
         except BaseException as error:
             self.counters.failure(error)
             raise
         self.counters.call()
-        return answer
-
-    def _answer(
-        self, spec: MethodSpec, params: dict[str, Any], options: CallOptions, deadline: Deadline
-    ) -> tuple[bool, dict[str, Any]]:
-        connection = self.connection(deadline, options.cancel)
-        try:
-            kind, result = self._exchange(connection, spec, params, options, deadline)
-        except UrlElicitationRequired as refusal:
-            with hold_off():
-                from .visits import visit_first
-            connection = visit_first(self, connection, spec, options, deadline, refusal)
-            kind, result = self._exchange(connection, spec, params, options, deadline)
-        except (RemoteError, HTTPStatusError) as refusal:
-            self._check_revision(connection, refusal, options, deadline)
-            raise
-        if kind == COMPLETE:
-            return True, result
-        try:
-            return False, self._go_on(spec, params, options, deadline, kind, result)
-        except (TransportError, CallTimeout, CallCancelled) as error:
-            error.request_sent = True  # Whatever became of the last request, the first one was answered.
-            raise
+        return is_first, result
 
     def _check_revision(
         self, connection: Connection, refusal: MCPError, options: CallOptions, deadline: Deadline
@@ -173,33 +164,37 @@ class Engine(Lifecycle):
         result: dict[str, Any],
     ) -> dict[str, Any]:
         """Go from a result that is not final to the final one, or to one that the caller takes as it is."""
-        rounds = 0
-        while kind == INPUT_REQUIRED and kind not in options.stop_at:
-            rounds += 1
-            if rounds > self.plan.settings.limits.input_rounds:
-                raise InputRoundsExceeded(
-                    f"{spec.method}: the server asked for input {rounds} times (Limits.input_rounds)"
-                )
-            requests = input_requests(spec, result)
-            if requests and options.pause:
-                with hold_off():
-                    from .pausing import paused
-                raise paused(self.plan, self.version, spec, params, options.meta, result)
-            responses = self.answer_inputs(requests, spec, result, deadline)
-            again = next_params(params, result, responses)
-            connection = self.connection(deadline, options.cancel)
-            kind, result = self._exchange(connection, spec, again, options, deadline)
-        if kind == COMPLETE or kind in options.stop_at:
-            return result
-        extension = self.plan.extensions.of_result(kind, spec.method)
-        if extension is None:
-            shown = excerpt(repr(kind))
-            raise InvalidResult(f"{spec.method}: unknown kind of result {shown}", result=result)
-        interim = InterimCall(self, spec, params, options, deadline, result)
         try:
-            return extension.finish(interim)
-        finally:
-            interim.drain()
+            rounds = 0
+            while kind == INPUT_REQUIRED and kind not in options.stop_at:
+                rounds += 1
+                if rounds > self.plan.settings.limits.input_rounds:
+                    raise InputRoundsExceeded(
+                        f"{spec.method}: the server asked for input {rounds} times (Limits.input_rounds)"
+                    )
+                requests = input_requests(spec, result)
+                if requests and options.pause:
+                    with hold_off():
+                        from .pausing import paused
+                    raise paused(self.plan, self.version, spec, params, options.meta, result)
+                responses = self.answer_inputs(requests, spec, result, deadline)
+                again = next_params(params, result, responses)
+                connection = self.connection(deadline, options.cancel)
+                kind, result = self._exchange(connection, spec, again, options, deadline)
+            if kind == COMPLETE or kind in options.stop_at:
+                return result
+            extension = self.plan.extensions.of_result(kind, spec.method)
+            if extension is None:
+                shown = excerpt(repr(kind))
+                raise InvalidResult(f"{spec.method}: unknown kind of result {shown}", result=result)
+            interim = InterimCall(self, spec, params, options, deadline, result)
+            try:
+                return extension.finish(interim)
+            finally:
+                interim.drain()
+        except (TransportError, CallTimeout, CallCancelled) as error:
+            error.request_sent = True  # Whatever became of the last request, the first one was answered.
+            raise
 
     @property
     def version(self) -> str:
@@ -355,7 +350,8 @@ def _way_to_answer(method: str) -> str:
 def _validated(spec: MethodSpec, model: type[M], result: dict[str, Any]) -> M:
     try:
         # As `model_validate`, which takes as long again to find out that nobody gave it options.
-        return cast(M, model.__pydantic_validator__.validate_python(result))
+        validated: M = model.__pydantic_validator__.validate_python(result)
+        return validated
     except ValidationError as error:
         text = f"the result of {spec.method} is malformed: {first_problem(error)}"
         raise InvalidResult(text, result=result) from error

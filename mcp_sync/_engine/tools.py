@@ -26,12 +26,13 @@ class ToolIndex:
     Safe from any thread: entries are replaced as a whole.
 
     Attributes:
+        mirrored: The parameters that are sent as headers, by the names of the tools that have some.
         schemas: The schemas of outputs, by the names of the tools that declare one.
         only_as_tasks: The tools that can only be called as tasks (2025-11-25).
     """
 
     def __init__(self) -> None:
-        self._headers: dict[str, tuple[ParamHeader, ...]] = {}
+        self.mirrored: dict[str, tuple[ParamHeader, ...]] = {}
         self.schemas: dict[str, OutputSchema] = {}
         self._names: set[str] = set()
         self._admits_tasks: set[str] = set()
@@ -49,9 +50,9 @@ class ToolIndex:
         # the rest of a large page.
         if check_headers and _is_annotated(result.tools):
             result.tools = [tool for tool in result.tools if self._learn_headers(tool)]
-        elif self._headers:
+        elif self.mirrored:
             for tool in result.tools:
-                self._headers.pop(tool.name, None)
+                self.mirrored.pop(tool.name, None)
         self._names.update([tool.name for tool in result.tools])
         for tool in result.tools:
             if isinstance(tool.output_schema, dict):
@@ -79,24 +80,19 @@ class ToolIndex:
         return name in self._admits_tasks if name in self._names else None
 
     def _learn_headers(self, tool: Tool) -> bool:
-        self._headers.pop(tool.name, None)
+        self.mirrored.pop(tool.name, None)
         try:
             compiled = compile_param_headers(tool.input_schema)
         except InvalidParamHeader as error:
             logger.warning("Left out tool %s: its x-mcp-header is invalid: %s", tool.name, error)
             return False
         if compiled:
-            self._headers[tool.name] = compiled
+            self.mirrored[tool.name] = compiled
         return True
-
-    @property
-    def has_headers(self) -> bool:
-        """Whether there is a tool with parameters that are sent as headers."""
-        return bool(self._headers)
 
     def headers(self, params: Mapping[str, Any]) -> dict[str, str]:
         """Return the ``Mcp-Param-*`` headers of a call."""
-        compiled = self._headers.get(params["name"])
+        compiled = self.mirrored.get(params["name"])
         return param_headers(compiled, params["arguments"]) if compiled else {}
 
     def output_fault(self, name: str, output: Any, deadline: Deadline) -> Optional[str]:
