@@ -38,7 +38,7 @@ class ToolFunction:
         definition: The tool as the server describes it.
 
     Raises:
-        TypeError: An argument is missing, or the tool has none of that name.
+        TypeError: An argument is missing or not given by name, or the tool has none of that name.
     """
 
     def __init__(self, client: ClientSession, tool: types.Tool, options: Mapping[str, Any]) -> None:
@@ -51,7 +51,10 @@ class ToolFunction:
         self.__doc__ = clean(describe(tool, self._parameters, show_defaults=True))
         self.__signature__ = _signature(self._parameters, self._is_open)
 
-    def __call__(self, /, **arguments: Any) -> Any:
+    def __call__(self, /, *unnamed: Any, **arguments: Any) -> Any:
+        if unnamed:
+            known = ", ".join(each.name for each in self._parameters)
+            raise TypeError(f"tool {self.__name__!r} takes its arguments by name: {known or 'it has none'}")
         return self._client.call_tool(self.definition.name, self._named(arguments), **self._options)
 
     def _named(self, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -84,6 +84,8 @@ def test_wrong_arguments_are_an_error_before_anything_is_sent(client, server):
         client.tool.search(querry="x")
     with pytest.raises(TypeError, match="needs query"):
         client.tool.search(limit=1)
+    with pytest.raises(TypeError, match="takes its arguments by name: query, limit"):
+        client.tool.search("x")
     assert not server.received("tools/call")
 
 
