@@ -34,7 +34,10 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 def _built(kind: Any) -> TypeAdapter[Any]:
     try:
-        return TypeAdapter(kind)
+        adapter: TypeAdapter[Any] = TypeAdapter(kind)
+        if not getattr(adapter, "pydantic_complete", True):
+            adapter.rebuild()  # Newer pydantic leaves names that it does not know for later.
+        return adapter
     except (PydanticUserError, PydanticUndefinedAnnotation, NameError, TypeError) as error:
         raise UsageError(f"result_type cannot be {kind!r}: {error}") from error
 
