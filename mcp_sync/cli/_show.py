@@ -79,6 +79,8 @@ def prompt_text(prompt: types.Prompt) -> str:
 
 
 def _described(line: str, description: Any) -> str:
+    # A name with a line break must not look like the names of two.
+    line = line.replace("\n", "\\n")
     return f"{line}\n{indent(str(description).strip(), 4)}" if description else line
 
 

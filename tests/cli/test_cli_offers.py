@@ -300,6 +300,12 @@ def test_control_characters_of_a_list_are_escaped(server: FakeServer, url: str) 
     assert "\x1b" not in out
 
 
+def test_a_name_with_a_line_break_does_not_look_like_two(server: FakeServer, url: str) -> None:
+    server.add_tool(lambda: "", "one()\ntwo")
+
+    assert "one()\\ntwo()\n" in invoke("tools", url).out
+
+
 def test_control_characters_in_json_and_in_complaints_are_escaped(server: FakeServer, url: str) -> None:
     schema = {"properties": {"evil\x9b2J\x1b[1m": {}}, "additionalProperties": False}
     server.add_tool(FakeTool(lambda: "a\x9bb\u202ec", name="x", input_schema={"type": "object", **schema}))
