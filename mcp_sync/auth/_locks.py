@@ -20,7 +20,7 @@ from .._concurrency.deadline import Deadline
 from .._concurrency.locks import take
 from ..errors import AuthError, CallTimeout
 from ._errand import errand_here
-from ._private_files import make_folder
+from ._private_files import give_away, make_folder
 from ._records import Key
 
 if sys.platform == "win32":
@@ -204,6 +204,7 @@ class _FileLock:
             # A child that is forked in between would know nothing of the descriptor, and keep the lock alive.
             with fork.hold_off():
                 self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | _NO_LINKS, 0o600)
+                give_away(self._descriptor, os.path.dirname(self._path))
                 self._held = _locked(self._descriptor) and self._is_current(self._descriptor)
         except OSError as error:
             # On Windows nobody may open what somebody else is removing.

@@ -80,6 +80,15 @@ def _tighten(path: str, file: Union[str, int], mode: int) -> None:
     logger.warning("Others could read or write %s; now only its owner may", path)
 
 
+def give_away(file: Union[str, int], like: str) -> None:
+    """Have what root has made belong to the owner of something else, whom it would keep out otherwise."""
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        # Not every root may do that: in a container, say, or on a disk of another machine.
+        with contextlib.suppress(PermissionError, FileNotFoundError):
+            owner = os.stat(like)
+            os.chown(file, owner.st_uid, owner.st_gid)
+
+
 def read_private(path: str) -> Optional[bytes]:
     """Return what is in a file, ``None`` if there is no such file.
 
@@ -168,6 +177,7 @@ def _write_new(path: str, data: bytes) -> None:
     _remove(path)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _PLAIN, 0o600)
     with open(descriptor, "wb") as file:
+        give_away(descriptor, os.path.dirname(path))
         file.write(data)
         file.flush()
         os.fsync(descriptor)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple, Optional
 from urllib.parse import urlsplit
@@ -20,7 +20,14 @@ from urllib.request import url2pathname
 from ..._concurrency.deadline import Deadline
 from ...auth import Key
 from ...auth._locks import FolderLocks
-from ...auth._private_files import check_folder, make_folder, read_private, remove_private, write_private
+from ...auth._private_files import (
+    check_folder,
+    give_away,
+    make_folder,
+    read_private,
+    remove_private,
+    write_private,
+)
 
 _PATIENCE = 10.0  # for others who write a file, which takes milliseconds, in seconds
 _END = ".json"
@@ -85,7 +92,6 @@ class Unwritten:
         self._make(self._folder)
         with self._locks.hold("draft.lock", Deadline(_PATIENCE)):
             write_private(self._path(name), json.dumps(draft._asdict()).encode())
-        self._give_away(self._path(name))
 
     def remove(self, name: str) -> None:
         """Remove what is in its row by now, or will never be."""
@@ -98,19 +104,10 @@ class Unwritten:
             yield from sorted(each.name[: -len(_END)] for each in self._folder.glob(f"*{_END}"))
 
     def _make(self, folder: Path) -> None:
+        """Make a folder that belongs to the owner of the database, as what SQLite itself makes beside it."""
         if not check_folder(folder):
             make_folder(folder)
-            self._give_away(str(folder))
-
-    def _give_away(self, path: str) -> None:
-        """Have what root has made belong to the owner of the database, as SQLite does with its own files.
-
-        A command that root runs would keep the workers of the site out.
-        """
-        if hasattr(os, "geteuid") and os.geteuid() == 0:
-            owner = os.stat(self._database)
-            with suppress(FileNotFoundError):
-                os.chown(path, owner.st_uid, owner.st_gid)
+            give_away(str(folder), self._database)
 
     def _path(self, name: str) -> str:
         return f"{self._folder}/{name}{_END}"

@@ -86,7 +86,8 @@ class ModelTokenStore:
             data, version = rows.get(name, (None, None))
             draft = drafts.get(name)
             if unwritten is not None and draft is not None:
-                settle(unwritten, name, 0.0)
+                with suppress(AuthError, CallTimeout):  # Another time, then.
+                    settle(unwritten, name, 0.0)
                 if draft.replaces == version:
                     data, version = draft.data, draft.version
             if data is not None and version is not None:
@@ -170,11 +171,14 @@ def settle(unwritten: Unwritten, name: str, patience: Optional[float]) -> None:
         unwritten: Where it is.
         name: The name of its row.
         patience: How long to wait for a lock of SQLite, in seconds; by default as the settings say.
+
+    Raises:
+        AuthError, CallTimeout: It stays where it is; `StoreLocked` if the database is locked.
     """
     if _connections.is_in_transaction():
         return  # It may be this that keeps it from being written.
     deadline = Deadline(_CHANGE_PATIENCE if patience is None else _WRITE_PATIENCE)
-    with suppress(CallTimeout, _connections.StoreLocked), unwritten.changing(name, deadline):
+    with unwritten.changing(name, deadline):
         draft = unwritten.get(name)
         if draft is not None:
             row = _row_of(draft, name)
@@ -185,7 +189,11 @@ def settle(unwritten: Unwritten, name: str, patience: Optional[float]) -> None:
 
 
 def settle_all() -> None:
-    """Write into their rows what is not there yet."""
+    """Write into their rows what is not there yet.
+
+    Raises:
+        AuthError, CallTimeout: As from `settle`.
+    """
     unwritten = unwritten_here()
     if unwritten is not None and not _connections.look():
         for name in unwritten.names():

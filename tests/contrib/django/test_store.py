@@ -13,14 +13,14 @@ from types import SimpleNamespace
 
 import pytest
 from django.contrib.auth import get_user_model
-from django.core.management import call_command
-from django.db import connection, transaction
+from django.core.management import CommandError, call_command
+from django.db import connection, connections, transaction
 from django.test import TestCase, override_settings
 
 from mcp_sync import CallTimeout
 from mcp_sync.auth import Deadline, Key
 from mcp_sync.contrib.django import _connections, crypto
-from mcp_sync.contrib.django._unwritten import unwritten_of
+from mcp_sync.contrib.django._unwritten import Unwritten, unwritten_of
 from mcp_sync.contrib.django.models import Grant
 from mcp_sync.contrib.django.stores import ModelTokenStore, digest
 from mcp_sync.errors import AuthError
@@ -222,25 +222,67 @@ def test_commands_write_what_could_not_be_written(store, ada, command):
         assert crypto.sealer().unseal(Grant.objects.get().data, digest("a", KEY)) == {"n": 2}
 
 
+@pytest.mark.parametrize("command", ["mcp_rotate", "mcp_prune"])
 @on_sqlite
-def test_what_stands_beside_the_database_belongs_to_its_owner(store, ada):
+def test_commands_say_so_where_the_database_stays_locked(store, ada, command):
+    with override_settings(MCP_SYNC={"ENCRYPTION_KEYS": ["old"]}), connection.cursor() as cursor:
+        _locked_while(lambda: store.put(KEY, {"n": 1}, None))
+        cursor.execute("PRAGMA busy_timeout = 0")
+        other = connections.create_connection("default")
+        try:
+            with other.cursor() as locking:
+                locking.execute("BEGIN IMMEDIATE")
+            with pytest.raises(CommandError, match="StoreLocked: a transaction"):
+                call_command(command, stdout=StringIO())
+        finally:
+            other.close()
+    assert store.get(KEY).value == {"n": 1}
+
+
+@on_sqlite
+def test_what_cannot_be_cleared_away_can_be_read_all_the_same(store, ada, monkeypatch):
+    def is_read_only(*_):
+        raise AuthError("read-only")
+
+    _locked_while(lambda: store.put(KEY, {"n": 1}, None))
+    monkeypatch.setattr(Unwritten, "remove", is_read_only)
+    assert [store.get(KEY).value for _ in range(2)] == [{"n": 1}] * 2
+    monkeypatch.undo()
+    assert store.get(KEY).value == {"n": 1}
+    assert unwritten_of(connection).get(digest("a", KEY)) is None
+
+
+@on_sqlite
+def test_what_stands_beside_the_database_belongs_to_its_owner(store, owned_by_another):
+    with store.lock(KEY, Deadline(5)):
+        _locked_while(lambda: store.put(KEY, {"n": 1}, None))
+        path, uid = owned_by_another
+        name = digest("a", KEY)
+        made = {
+            f"{path}-mcp-locks": 0o700,
+            f"{path}-mcp-locks/{name}.lock": 0o600,
+            f"{path}-mcp-unwritten": 0o700,
+            f"{path}-mcp-unwritten/{name}.json": 0o600,
+        }
+        found = {each: os.stat(each) for each in made}
+    assert {each.st_uid for each in found.values()} == {uid}
+    assert {each: stat.S_IMODE(seen.st_mode) for each, seen in found.items()} == made
+
+
+@pytest.fixture
+def owned_by_another():
+    """Have the database belong to another user, if this one is root; give its path and its owner."""
     path = str(connection.settings_dict["NAME"])
     folders = [f"{path}-mcp-{each}" for each in ("locks", "unwritten")]
+    before = os.stat(path)
     for each in folders:
         shutil.rmtree(each, ignore_errors=True)
-    before = os.stat(path)
     if os.geteuid() == 0:
         os.chown(path, 65534, 65534)
-    try:
-        _locked_while(lambda: store.put(KEY, {"n": 1}, None))
-        owner = os.stat(path).st_uid
-        made = [*folders, f"{folders[1]}/{digest('a', KEY)}.json"]
-        assert [os.stat(each).st_uid for each in made] == [owner] * 3
-        assert [stat.S_IMODE(os.stat(each).st_mode) for each in made] == [0o700, 0o700, 0o600]
-    finally:
-        os.chown(path, before.st_uid, before.st_gid)
-        for each in folders:
-            shutil.rmtree(each)
+    yield path, os.stat(path).st_uid
+    os.chown(path, before.st_uid, before.st_gid)
+    for each in folders:
+        shutil.rmtree(each, ignore_errors=True)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")

@@ -13,7 +13,7 @@ from mcp_sync.errors import MCPError
 
 
 class ServerCommand(BaseCommand):
-    """A command about one server, for one user if ``--user`` says so."""
+    """A command about servers, or what is kept of them."""
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Run it; an error of a server is one line."""

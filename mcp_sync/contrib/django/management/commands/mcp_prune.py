@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db.models import Q
 from django.utils import timezone
 
@@ -13,8 +13,10 @@ from mcp_sync.auth._vault import PENDING_LIFE
 from mcp_sync.contrib.django.models import PendingFlow, PendingInput, TaskRecord
 from mcp_sync.contrib.django.stores import settle_all
 
+from ._base import ServerCommand
 
-class Command(BaseCommand):
+
+class Command(ServerCommand):
     """See the module."""
 
     help = "Delete logins, questions and tasks that are over."
@@ -29,7 +31,7 @@ class Command(BaseCommand):
             "default: 30",
         )
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def run(self, **options: Any) -> None:
         """Do it."""
         days = options["task_days"]
         if not 0 <= days <= 36_500:

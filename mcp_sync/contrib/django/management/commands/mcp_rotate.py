@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand
-
 from mcp_sync.contrib.django import crypto, models, stores
+
+from ._base import ServerCommand
 
 _COLUMNS: dict[Any, tuple[str, ...]] = {
     models.Grant: ("data",),
@@ -18,12 +18,12 @@ _COLUMNS: dict[Any, tuple[str, ...]] = {
 }
 
 
-class Command(BaseCommand):
+class Command(ServerCommand):
     """See the module."""
 
     help = "Encrypt everything with the first of the keys."
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def run(self, **options: Any) -> None:
         """Do it, row by row; what changes meanwhile is left alone, as the first key encrypts it anyway."""
         stores.settle_all()
         done = lost = 0
