@@ -236,7 +236,7 @@ def test_commands_say_so_where_the_database_stays_locked(store, ada, command):
                 call_command(command, stdout=StringIO())
         finally:
             other.close()
-    assert store.get(KEY).value == {"n": 1}
+        assert store.get(KEY).value == {"n": 1}
 
 
 @on_sqlite
