@@ -56,9 +56,7 @@ LAYERS = {
     "_resuming": 5,
     "elicitation": 5,
     "_terminal": 5,
-    "_argument_check": 5,
-    "_argument_schemas": 5,
-    "_argument_words": 5,
+    "_given_arguments": 5,
     "subscriptions": 5,
     "tasks": 5,
     "_servers": 5,
@@ -227,7 +225,7 @@ def test_only_one_module_names_revisions_of_the_protocol():
 
 
 # Their docstrings say what each of their modules is for.
-MAPPED = ("_concurrency", "_engine", "_protocol", "_servers", "auth")
+MAPPED = ("_concurrency", "_engine", "_given_arguments", "_protocol", "_servers", "auth")
 MAPPED_TRANSPORTS = ("_http", "_http/adapter", "_legacy_sse", "_stdio", "_websocket")
 
 

@@ -6,7 +6,7 @@ from typing import Any, Optional
 
 import click
 
-from .._argument_words import GivenArguments, read_arguments
+from .._given_arguments import GivenArguments, read_arguments
 from . import _show
 from ._completing import prompt_words, servers_first
 from ._opened import all_of, opened, save, save_option, show_list

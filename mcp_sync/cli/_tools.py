@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 import click
 
-from .._argument_words import read_arguments
+from .._given_arguments import read_arguments
 from .._protocol.negotiation import LEGACY
 from .._protocol.versions import HANDSHAKE_VERSIONS, LATEST_MODERN
 from ..errors import RemoteError, UnsafeURL, UrlElicitationRequired

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_sync import UsageError
-from mcp_sync._argument_words import read_arguments
+from mcp_sync._given_arguments import read_arguments
 from mcp_sync._protocol import schemas
 
 from .shapes import JSON

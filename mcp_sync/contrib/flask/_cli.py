@@ -11,7 +11,7 @@ import click
 from flask import current_app
 from flask.cli import AppGroup
 
-from ..._argument_words import read_arguments
+from ..._given_arguments import read_arguments
 from ...auth import Key
 from ...auth._store_edge import StoreEdge
 from ...config import ConfigError

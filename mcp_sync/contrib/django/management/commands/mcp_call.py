@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from mcp_sync._argument_words import read_arguments
+from mcp_sync._given_arguments import read_arguments
 from mcp_sync._terminal import PROMPT, interactive
 from mcp_sync.contrib.django import conf
 from mcp_sync.contrib.django.servers import mcp

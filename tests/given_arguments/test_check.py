@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mcp_sync import UsageError
-from mcp_sync._argument_check import check_arguments
+from mcp_sync._given_arguments.check import check_arguments
 
 ADDRESS = {
     "type": "object",

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mcp_sync import UsageError
-from mcp_sync._argument_words import read_arguments
+from mcp_sync._given_arguments import read_arguments
 
 needs_fifo = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
 OPTIONAL_INTEGER = {"anyOf": [{"type": "integer"}, {"type": "null"}]}

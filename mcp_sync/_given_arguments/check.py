@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ._argument_schemas import KINDS, alternatives, guessed, kinds
-from ._masking import hides, without_credentials
-from ._protocol.brief import excerpt
-from ._protocol.visible import clean
-from .errors import UsageError
+from .._masking import hides, without_credentials
+from .._protocol.brief import excerpt
+from .._protocol.visible import clean
+from ..errors import UsageError
+from .schemas import KINDS, alternatives, guessed, kinds
 
 _LONGEST = 60
 _LONGEST_RULE = 120
@@ -26,7 +26,7 @@ def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> 
     Raises:
         UsageError: They do not. It names the field, and what the schema wants there.
     """
-    from ._protocol.schemas import OutputSchema
+    from .._protocol.schemas import OutputSchema
 
     error = OutputSchema(dict(schema)).certain_error(arguments)
     if error is not None:

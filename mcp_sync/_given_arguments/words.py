@@ -23,8 +23,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
 
-from ._argument_check import check_arguments, no_type, none_of, shown_value
-from ._argument_schemas import (
+from .._concurrency.deadline import Deadline
+from .._files import read_standard_input, read_text
+from .._masking import without_credentials
+from .._protocol.form_formats import FALSE, TRUE, typed_number
+from ..errors import MethodNotFound, ProtocolError, RemoteError, UsageError
+from .check import check_arguments, no_type, none_of, shown_value
+from .schemas import (
     MAX_REFS,
     admits_object,
     alternatives,
@@ -35,11 +40,6 @@ from ._argument_schemas import (
     schema_of,
     tells_of_others,
 )
-from ._concurrency.deadline import Deadline
-from ._files import read_standard_input, read_text
-from ._masking import without_credentials
-from ._protocol.form_formats import FALSE, TRUE, typed_number
-from .errors import MethodNotFound, ProtocolError, RemoteError, UsageError
 
 logger = logging.getLogger("mcp_sync.tools")
 

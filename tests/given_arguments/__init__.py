@@ -1,0 +1,1 @@
+"""Arguments as they are typed on a command line."""
