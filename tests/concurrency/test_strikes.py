@@ -9,7 +9,7 @@ import sys
 import pytest
 from engine.background import Background
 
-from mcp_sync import Client, UsageError
+from mcp_sync import Client, ClientClosed, UsageError
 from mcp_sync.testing import FakeServer
 
 from .striking import strike_at
@@ -116,3 +116,23 @@ def test_a_handler_that_calls_at_any_point_of_a_call_is_answered_or_told_that_it
     assert sorted(noted) == sorted(expected)
     assert any("cannot write" in text for text in refusals)
     assert any("reads from it" in text for text in refusals)
+
+
+@pytest.mark.parametrize("transport", ["stdio", "websocket"])
+def test_a_handler_may_close_at_any_point_of_a_write(transport):
+    outcomes, more, number = set(), True, 1
+
+    def call():
+        try:
+            outcomes.add(client.call_tool("echo", {"n": number}, timeout=5).structured_content["n"])
+        except ClientClosed:
+            outcomes.add("closed")
+
+    with target_of(transport) as target:
+        while more:
+            with Client(target) as client:
+                client.open()
+                more = strike_at(number, call, "/_duplex.py", lambda: client.close(0.2))
+            number += 1
+    assert "closed" in outcomes
+    assert number > 5

@@ -14,7 +14,7 @@ from ..._concurrency.deadline import Deadline
 from ..._concurrency.pending import PendingCall
 from ..._concurrency.threads import join_all, spawn
 from ..._protocol.urls import public_url
-from ...errors import CallTimeout, ConnectFailed, ConnectionLost
+from ...errors import CallTimeout, ConnectFailed, ConnectionLost, UsageError
 from .._base import Frame, Inbound, Settings, Wire
 from .._duplex import Intake, Outlet
 from .._http.exchange import Exchange
@@ -151,8 +151,10 @@ class WebSocketChannel:
             self._parted = True
             try:
                 link.outlet.write(close_frame(), deadline.within(_AWAIT_CLOSE))
-            except OSError:
-                pass  # The server has gone, or reads nothing any more.
+            except (OSError, UsageError):
+                # The server has gone, or reads nothing any more; or a signal handler that interrupts a write
+                # closes.
+                pass
         if link.thread is not threading.current_thread():
             link.thread.join(deadline.within(_AWAIT_CLOSE).remaining())
         link.stream.shut_down()
