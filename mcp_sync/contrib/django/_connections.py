@@ -19,7 +19,7 @@ from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any, Callable, Optional, TypeVar
 
-from django.db import DatabaseError, OperationalError, connections
+from django.db import DatabaseError, OperationalError, connections, transaction
 
 from ..._concurrency import fork, threads
 from ..._concurrency.deadline import Deadline
@@ -85,6 +85,7 @@ def run(
     connection = connections[conf.get("DATABASE")]
     try:
         if threading.current_thread().name.startswith("mcp_sync-"):
+            make_own(connection)
             return _within(_short(patience) if is_in_transaction() else patience, reads, operation)
         if not look():
             return _within(patience, reads, operation)
@@ -130,25 +131,32 @@ def _short(patience: Optional[float]) -> float:
 def _within(patience: Optional[float], reads: bool, operation: Callable[[], T]) -> T:
     """Do something on the connection of this thread, which waits so long for a lock."""
     connection = connections[conf.get("DATABASE")]
-    if patience is None or not (
-        connection.vendor == "sqlite" or (connection.vendor == "postgresql" and not reads)
-    ):
-        return operation()
-    milliseconds = int(patience * 1000)
+    if patience is not None and connection.vendor == "sqlite":
+        return _within_sqlite(connection, patience, operation)
+    if patience is not None and connection.vendor == "postgresql" and not reads:
+        return _within_postgresql(connection, patience, operation)
+    return operation()
+
+
+def _within_sqlite(connection: Any, patience: float, operation: Callable[[], T]) -> T:
     with connection.cursor() as cursor:
-        if connection.vendor == "sqlite":
-            cursor.execute("PRAGMA busy_timeout")
-            usual = cursor.fetchone()[0]
-            before, after = "PRAGMA busy_timeout = {}", f"PRAGMA busy_timeout = {usual}"
-            milliseconds = min(milliseconds, usual)
-        else:
-            before, after = "SET lock_timeout = {}", "RESET lock_timeout"
-        cursor.execute(before.format(milliseconds))
+        cursor.execute("PRAGMA busy_timeout")
+        usual = cursor.fetchone()[0]
+        cursor.execute(f"PRAGMA busy_timeout = {min(int(patience * 1000), usual)}")
     try:
         return operation()
     finally:
         with suppress(DatabaseError), connection.cursor() as cursor:
-            cursor.execute(after)
+            cursor.execute(f"PRAGMA busy_timeout = {usual}")
+
+
+def _within_postgresql(connection: Any, patience: float, operation: Callable[[], T]) -> T:
+    with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
+        # Not for the session: where there is a pooler, others go on with that.
+        cursor.execute(f"SET LOCAL lock_timeout = {max(int(patience * 1000), 1)}")
+        # So that the operation itself finds out whether the user is there.
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        return operation()
 
 
 def is_in_transaction() -> bool:
@@ -165,6 +173,22 @@ def look() -> bool:
     found = bool(in_transaction and not is_test_case())
     _is_in_transaction.set(found)
     return found
+
+
+def make_own(connection: Any) -> None:
+    """Have a connection that is not open yet be one of this package's own.
+
+    It is kept for a while, also where those of requests are not. And it comes from no pool: the requests that
+    wait for what it is needed for may have all connections of that.
+    """
+    if connection.connection is None:
+        options = {**connection.settings_dict["OPTIONS"]}
+        options.pop("pool", None)
+        connection.settings_dict = {
+            **connection.settings_dict,
+            "OPTIONS": options,
+            "CONN_MAX_AGE": _CONNECTION_AGE,
+        }
 
 
 def close_own() -> None:
@@ -234,16 +258,9 @@ def _do(operation: Callable[[], T], future: Future[T]) -> None:
 
 def _done(operation: Callable[[], T]) -> T:
     connection = connections[conf.get("DATABASE")]
-    is_pooled = bool(connection.settings_dict["OPTIONS"].get("pool"))
-    if connection.connection is None and not is_pooled:
-        # Kept for a while, also where the connections of requests are not.
-        connection.settings_dict = {**connection.settings_dict, "CONN_MAX_AGE": _CONNECTION_AGE}
+    make_own(connection)
     connection.close_if_unusable_or_obsolete()
-    try:
-        return operation()
-    finally:
-        if is_pooled:
-            connection.close()
+    return operation()
 
 
 _helpers = _Helpers()

@@ -13,6 +13,7 @@ from django.db import IntegrityError, OperationalError, connections
 
 from ..._concurrency.deadline import Deadline
 from ...auth._locks import wait_until_taken
+from ._connections import make_own
 
 _FIRST_LOOK = 0.005
 _LAST_LOOK = 0.1  # how long a look at a locked row may have to wait, in seconds
@@ -27,6 +28,7 @@ def row_lock(database: str, key: str, deadline: Deadline) -> Iterator[None]:
         CallTimeout: Somebody else held it until the deadline.
     """
     with closing(connections.create_connection(database)) as connection:
+        make_own(connection)
         wait_until_taken(lambda: _taken(connection, key), deadline, _FIRST_LOOK, _LAST_LOOK)
         try:
             yield

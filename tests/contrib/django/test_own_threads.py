@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import nullcontext
 
+import django
 import pytest
 from django.contrib.auth import get_user_model
-from django.db import connection, transaction
+from django.db import connection, connections, transaction
 from django.db.backends.signals import connection_created
 from django.test.utils import CaptureQueriesContext
 
@@ -15,6 +17,8 @@ from mcp_sync.contrib.django import _connections, mcp, signals
 from mcp_sync.contrib.django.models import Grant
 
 from .conftest import browser_of, connect
+
+PATIENCE = 10.0  # seconds
 
 
 @pytest.fixture
@@ -105,6 +109,78 @@ def test_a_thread_that_calls_for_a_view_closes_what_it_has_opened(guarded, ada, 
     assert {each.result(10).text for each in futures} == {"ada at the server"}
     mcp.reset()
     _see_that_all_are_closed(opened)
+
+
+@pytest.fixture
+def pool(monkeypatch):
+    """Have requests take their connections from a pool of two, where there are pools."""
+    if connection.vendor != "postgresql" or django.VERSION < (5, 1):
+        yield
+        return
+    pytest.importorskip("psycopg_pool")
+    connections.close_all()
+    options = {"pool": {"min_size": 1, "max_size": 2, "timeout": PATIENCE}}
+    monkeypatch.setitem(connections.settings["default"], "OPTIONS", options)
+    yield
+    connections.close_all()
+    connection.close_pool()
+
+
+@pytest.mark.parametrize("is_atomic", [False, True])
+def test_requests_that_have_taken_all_connections_of_a_pool_get_their_tokens(
+    guarded, ada, bob, pool, is_atomic
+):
+    for user in (ada, bob):
+        connect(browser_of(user), guarded.auth, user.username)
+    guarded.auth.expire_access_tokens()
+    mcp.reset()
+    connections.close_all()
+    together, said = threading.Barrier(2), {}
+
+    def call(user):
+        try:
+            with transaction.atomic() if is_atomic else nullcontext():
+                get_user_model().objects.get(pk=user.pk)
+                together.wait(PATIENCE)
+                said[user.username] = mcp["guarded"].for_user(user).call_tool("whoami").text
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=call, args=(user,)) for user in (ada, bob)]
+    began = time.monotonic()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert said == {"ada": "ada", "bob": "bob"}
+    assert time.monotonic() - began < PATIENCE
+    assert guarded.auth.asked["refresh_token"] == 2
+
+
+def test_no_time_for_locks_is_left_to_who_uses_a_session_of_the_database_next(guarded, ada):
+    executed = []
+
+    def note(execute, sql, *rest):
+        executed.append(sql)
+        return execute(sql, *rest)
+
+    def watch(connection, **_):
+        connection.execute_wrappers.append(note)
+
+    connect(browser_of(ada), guarded.auth, "ada at the server")
+    guarded.auth.expire_access_tokens()
+    _connections.close()
+    connection_created.connect(watch)
+    try:
+        with transaction.atomic():
+            get_user_model().objects.get(pk=ada.pk)
+            assert mcp["guarded"].for_user(ada).call_tool("whoami").text == "ada at the server"
+    finally:
+        connection_created.disconnect(watch)
+    # Between the user and PostgreSQL there may be a pooler, which gives a session to one after the other.
+    times = [sql for sql in executed if "lock_timeout" in sql]
+    assert all(sql.startswith("SET LOCAL ") for sql in times), times
+    assert bool(times) == (connection.vendor == "postgresql")
 
 
 @pytest.mark.parametrize("place", ["/whoami/", "/connected/"])
