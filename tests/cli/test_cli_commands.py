@@ -80,6 +80,7 @@ def test_a_call_as_json_is_the_result_in_the_shape_of_the_protocol(url: str) -> 
         ({"a": 1, "b": 2}, '{"b": 2, "a": 1}', '{"b": 2, "a": 1}'),
         ({"result": "x"}, "x", "x"),
         ({"entities": [1]}, "[1]", "[1]"),
+        ({"content": "a file\n"}, "a file\n", "a file\n"),
         # Only its name tells what the number is.
         ({"degrees": 5}, "5", '5\n{"degrees": 5}'),
         ({"entities": [1]}, "found 1", 'found 1\n{"entities": [1]}'),
