@@ -73,6 +73,7 @@ class TerminalPrompt:
         for warning in page.warnings:
             _say(f"Careful: {warning}")
         if self._yes(context, "Will you? [y/N] "):
+            _say("(The call goes on when the server knows that you have been there; Ctrl-C gives it up.)")
             return types.ElicitResult.accept()
         return types.ElicitResult.decline()
 

@@ -181,6 +181,7 @@ def test_a_page_is_shown_and_never_opened() -> None:
         terminal.expect("which reads bücher.example may look like another one")
         terminal.expect("Will you? [y/N] ")
         terminal.type("y\n")
+        terminal.expect("Ctrl-C gives it up")
 
         assert terminal.finish() == 0
         assert terminal.screen.endswith("accept\r\n")
