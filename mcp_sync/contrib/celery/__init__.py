@@ -12,8 +12,9 @@
         return self.mcp.call_tool("build_report", {"month": month}).to_wire()
 
 How it is made: ``_servers``: the clients of a worker; ``_task``: `MCPTask`; ``_retrying``: which errors are
-worth a retry; ``errors``: what results keep of them; ``_progress``; ``_polling``: tasks of servers that take
-long, and questions; ``_claiming``: which of several answers counts.
+worth a retry; ``errors``: what results keep of them; ``_progress``; ``_beginning``: the one call of
+``run_tool``; ``_polling``: tasks of servers that take long; ``_questions``: what they ask; ``_claiming``:
+which of several answers counts; ``_runs``: what all runs of a task have in common.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from . import errors as errors
 
 if TYPE_CHECKING:
     from ._claiming import AlreadyAnswered
-    from ._polling import answer, look_again, question
+    from ._polling import look_again
+    from ._questions import answer, question
     from ._retrying import LoginNeeded, retry_kwargs_for
     from ._servers import use_servers
     from ._task import MCPTask
@@ -47,9 +49,9 @@ _HOMES = {
     "AlreadyAnswered": "_claiming",
     "LoginNeeded": "_retrying",
     "MCPTask": "_task",
-    "answer": "_polling",
+    "answer": "_questions",
     "look_again": "_polling",
-    "question": "_polling",
+    "question": "_questions",
     "retry_kwargs_for": "_retrying",
     "use_servers": "_servers",
 }

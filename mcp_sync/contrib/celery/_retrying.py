@@ -60,7 +60,7 @@ def retry_kwargs_for(
         longest: The most seconds that a retry waits (25 minutes: brokers give away anew what waits for
             longer); a server that asks for more gets none.
     """
-    if not _is_safe(error, idempotent):
+    if not _is_worth_it(error) or not (idempotent or cannot_have_acted(error)):
         return None
     after: Optional[float] = getattr(error, "retry_after", None)
     if after is None:
@@ -68,14 +68,16 @@ def retry_kwargs_for(
     return None if after > longest else {"exc": error, "countdown": after}
 
 
-def _is_safe(error: BaseException, idempotent: bool) -> bool:
-    if isinstance(error, (AuthorizationRequired, InsufficientScope)):
-        return False
+def _is_worth_it(error: BaseException) -> bool:
     if isinstance(error, AuthError):
-        return error.transient
-    if not isinstance(error, (TransportError, CallTimeout)):
-        return False
+        return error.transient and not isinstance(error, (AuthorizationRequired, InsufficientScope))
     if isinstance(error, HTTPStatusError):
-        is_transient = error.status in _TRANSIENT
-        return is_transient and (error.request_sent is False or idempotent)
-    return idempotent or isinstance(error, SessionExpired) or error.request_sent is False
+        return error.status in _TRANSIENT
+    return isinstance(error, (TransportError, CallTimeout))
+
+
+def cannot_have_acted(error: BaseException) -> bool:
+    """Whether a call that ended so has done nothing at the server."""
+    if isinstance(error, (AuthError, SessionExpired)):
+        return True
+    return isinstance(error, (TransportError, CallTimeout)) and error.request_sent is False

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Callable, NoReturn, Optional
 
 from celery import Task
+from celery._state import get_current_worker_task
 
 from ...errors import AuthorizationRequired, InputRequired, InsufficientScope, MCPError, UsageError
 from .._bounded import BoundedClient, Budget, is_modern
+from ._beginning import begin
 from ._progress import Reporter
-from ._retrying import LoginNeeded, retry_kwargs_for
+from ._questions import ask
+from ._retrying import LoginNeeded, cannot_have_acted, retry_kwargs_for
 from ._servers import servers_of
 from .errors import keep
 
-INPUT_REQUIRED = "INPUT_REQUIRED"
 _PAUSING = ("call_tool", "get_prompt", "read_resource", "start_task")
 _REPORTING = ("call_tool", "resume", "start_task")
+_ACTING = (*_REPORTING, "stream_tool", "request")
 _MARGIN = 5.0  # seconds before the soft time limit at which calls end; a quarter of it at most
 
 
@@ -55,8 +59,8 @@ class MCPTask(Task):  # type: ignore[misc,unused-ignore]
     @classmethod
     def on_bound(cls, app: Any) -> None:
         """Have errors of calls become what they mean for a task."""
-        run = cls.__dict__.get("run")
-        if run is not None and not hasattr(run, "_mcp_guarded"):
+        run = inspect.getattr_static(cls, "run")  # Its own, or that of a class below.
+        if not hasattr(run, "_mcp_guarded"):
             cls.run = _guarded(run)
 
     # --- clients -----------------------------------------------------------------------------------------
@@ -118,17 +122,29 @@ class MCPTask(Task):  # type: ignore[misc,unused-ignore]
             options["on_input"] = "raise"
         if name in _REPORTING and "progress_callback" not in options:
             options["progress_callback"] = self._reporter(server=alias)
+        has_acted = name in _ACTING
         try:
             return verb(*args, **options)
         except MCPError as error:
             error._mcp_origin = (alias, user)  # type: ignore[attr-defined]
+            has_acted = has_acted and not cannot_have_acted(error)
             raise
+        finally:
+            if has_acted:
+                # It is the run of the worker that would be repeated, also if another task was called within.
+                (get_current_worker_task() or self).request.mcp_has_acted = True
 
     @property
     def _is_worked_on(self) -> bool:
         """Whether a worker runs the task, and somebody else may look at its state."""
         request = self.request
         return not request.called_directly and not request.is_eager and request.id is not None
+
+    @property
+    def _may_be_repeated(self) -> bool:
+        """Whether a retry would do nothing twice."""
+        has_acted = getattr(self.request, "mcp_has_acted", False)
+        return self._is_worked_on and (self.mcp_idempotent or not has_acted)
 
     def _reporter(self, **more: Any) -> Optional[Reporter]:
         """Return what makes progress the state of the task, ``None`` where nobody can look at it."""
@@ -159,13 +175,11 @@ class MCPTask(Task):  # type: ignore[misc,unused-ignore]
                 )
                 if not self.request.called_directly:
                     keep(error)
-                if again is None or not self._is_worked_on:
+                if again is None or not self._may_be_repeated:
                     raise
                 raise self.retry(**again) from error
 
     def _pause(self, waiting: InputRequired) -> NoReturn:
-        from ._polling import ask
-
         alias, user = getattr(waiting, "_mcp_origin", (self.mcp_server, None))
         envelope = waiting.to_json(key=servers_of(self.app).envelope_key)
         ask(self, {"server": alias, "user": user, "envelope": envelope})
@@ -196,17 +210,12 @@ class MCPTask(Task):  # type: ignore[misc,unused-ignore]
             ConnectionLost: The worker died while it made the call, and nobody knows what became of that: it
                 is made again only if ``mcp_idempotent`` says so.
         """
-        from ._polling import begin, hand_over, job_of, made_before
+        from ._polling import follow
 
-        alias = server or self.mcp_server
         client = self.mcp_for(user, server)
         if not self._is_worked_on:
             return client.call_tool(name, arguments).to_wire()
-        handle = made_before(self, client, name)
-        job = job_of(self, alias, user)
-        if handle is None:
-            handle = begin(self, client, name, arguments, job)
-        return hand_over(self, handle, job)
+        return follow(self, begin(self, client, name, arguments), server or self.mcp_server, user)
 
 
 def _guarded(run: Any) -> Any:

@@ -72,7 +72,14 @@ def long(self: Any, tool: str) -> Any:
     return self.run_tool(tool)
 
 
-@app.task(base=MCPTask, bind=True, mcp_server="demo", acks_late=True, reject_on_worker_lost=True)
+@app.task(
+    base=MCPTask,
+    bind=True,
+    mcp_server="demo",
+    acks_late=True,
+    reject_on_worker_lost=True,
+    track_started=True,
+)
 def repeated(self: Any, tool: str) -> Any:
     """Call a tool that takes long, again if the process dies; tell first which one it is."""
     redis_of_tests().rpush("processes", os.getpid())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import pickle
 import threading
@@ -13,6 +14,8 @@ from typing import Any
 
 import pytest
 from celery import Celery
+from celery._state import _task_stack
+from celery.backends import cache
 from celery.exceptions import BackendGetMetaError, Ignore, Reject, Retry
 from kombu.exceptions import OperationalError
 
@@ -30,6 +33,7 @@ from mcp_sync import (
     ToolFailed,
     UsageError,
 )
+from mcp_sync import Retry as MCPRetry
 from mcp_sync.config import ConfigError
 from mcp_sync.contrib._bounded import Budget
 from mcp_sync.contrib.celery import (
@@ -45,9 +49,10 @@ from mcp_sync.contrib.celery import (
 )
 from mcp_sync.contrib.celery import errors as kept
 from mcp_sync.contrib.celery._progress import Reporter
+from mcp_sync.contrib.celery._questions import RESUME, UPDATE
 from mcp_sync.contrib.celery.errors import keep
 from mcp_sync.registry import Registry
-from mcp_sync.testing import FakeServer, FakeTool, ToolContext
+from mcp_sync.testing import FakeServer, FakeTool, Fault, FaultPlan, ToolContext
 from mcp_sync.types import CallToolResult
 
 BUSY = HTTPStatusError("busy", status=503, retry_after=7, request_sent=False)
@@ -140,6 +145,7 @@ def app() -> Iterator[Celery]:
     made = Celery("unit", broker="memory://", backend="cache+memory://", set_as_current=False)
     yield made
     made.close()
+    cache._DUMMY_CLIENT_CACHE.clear()
 
 
 def greet(context: ToolContext) -> str:
@@ -162,9 +168,11 @@ class Worked:
         task.push_request(**{**known, "args": (), "kwargs": {}, **request})
 
     def __enter__(self) -> Any:
+        _task_stack.push(self.task)
         return self.task
 
     def __exit__(self, *exc_info: object) -> None:
+        _task_stack.pop()
         self.task.pop_request()
 
 
@@ -389,13 +397,226 @@ def test_a_run_that_is_repeated_after_a_question_asks_nothing_again(app: Celery)
         return self.run_tool("greet")
 
     registry, fake = served(app), FakeServer(tools=[greet])
-    with registry.override({"demo": fake}), Worked(work) as task:
+    with registry.override({"demo": fake}):
         for _ in range(2):
-            with pytest.raises(Ignore):
+            with Worked(work) as task, pytest.raises(Ignore):
                 task.run()
         assert app.AsyncResult("job-1").state == "INPUT_REQUIRED"
         assert fake.count("tools/call") == 1
     registry.close()
+
+
+@pytest.mark.parametrize(
+    ("state", "outcome"), [("STARTED", "followed"), ("RETRY", "followed"), ("SUCCESS", "left alone")]
+)
+def test_a_run_that_is_repeated_makes_no_second_call_whatever_the_state_is(
+    state: str, outcome: str, app: Celery, kitchen: Kitchen, monkeypatch: Any
+) -> None:
+    @app.task(shared=False, base=MCPTask, bind=True, mcp_server="demo", acks_late=True)
+    def work(self: Any) -> Any:
+        return self.run_tool("build")
+
+    registry, sent = served(app), []
+    monkeypatch.setattr(
+        app.tasks[_polling.POLL], "apply_async", lambda args, **_: sent.append(args[0]["task"])
+    )
+    with registry.override({"demo": kitchen.fake}):
+        with Worked(work) as task, pytest.raises(Ignore):
+            task.run()
+        # Celery tells that the run begins anew (task_track_started), say.
+        app.backend.store_result("job-1", ValueError("x") if state == "RETRY" else {"pid": 1}, state)
+        with Worked(work) as task, pytest.raises(Ignore):
+            task.run()
+        assert sent == [sent[0]] * (2 if outcome == "followed" else 1)
+        assert kitchen.fake.count("tools/call") == 1
+        with Worked(work, id="job-2") as task, pytest.raises(Ignore):
+            task.run()
+        assert kitchen.fake.count("tools/call") == 2
+    registry.close()
+
+
+def test_a_run_that_is_repeated_makes_none_of_its_calls_twice(app: Celery) -> None:
+    called: list[str] = []
+
+    def cook(what: str) -> str:
+        called.append(what)
+        return what
+
+    @app.task(shared=False, base=MCPTask, bind=True, mcp_server="demo", acks_late=True)
+    def work(self: Any) -> Any:
+        made = [self.run_tool("cook", {"what": what}) for what in ("soup", "pie")]
+        return [each["content"][0]["text"] for each in made]
+
+    registry = served(app)
+    with registry.override({"demo": FakeServer(tools=[cook])}):
+        for _ in range(2):
+            with Worked(work) as task:
+                assert task.run() == ["soup", "pie"]
+    assert called == ["soup", "pie"]
+    registry.close()
+
+
+@pytest.mark.parametrize("backend", ["rpc://", None])
+def test_where_nothing_can_be_kept_a_run_that_is_delivered_again_calls_nothing(
+    backend: Any,
+) -> None:
+    app = Celery("unit", broker="memory://", backend=backend, set_as_current=False)
+    registry = served(app)
+
+    @app.task(shared=False, base=MCPTask, bind=True, mcp_server="demo", acks_late=True)
+    def work(self: Any) -> Any:
+        return self.run_tool("build")
+
+    with (
+        Worked(work, delivery_info={"redelivered": True}) as task,
+        pytest.raises(ConnectionLost, match="may have begun its work") as found,
+    ):
+        task.run()
+    assert found.value.request_sent is None
+    registry.close()
+    app.close()
+
+
+def test_a_server_that_fails_at_the_first_look_is_looked_at_again(
+    app: Celery, kitchen: Kitchen, monkeypatch: Any
+) -> None:
+    @app.task(shared=False, base=MCPTask, bind=True, mcp_server="demo")
+    def work(self: Any) -> Any:
+        return self.run_tool("build")
+
+    sent: list[Any] = []
+    with kitchen.fake.serve_http(faults=FaultPlan({"tasks/get": [Fault.http(500)]})) as endpoint:
+        registry = Registry({"demo": {"url": endpoint.url}})
+        use_servers(app, registry)
+        poll = app.tasks[_polling.POLL]
+        monkeypatch.setattr(poll, "apply_async", lambda args, **_: sent.append(args))
+        with Worked(work) as task, pytest.raises(Ignore):
+            task.run()
+        ((_, failures),) = sent
+        assert failures == 1
+        kitchen.opened.set()
+        while sent:
+            with Worked(poll) as task, suppress(Ignore):
+                assert task.run(*sent.pop())["content"][0]["text"] == "built"
+        assert kitchen.fake.count("tools/call") == 1
+        registry.close()
+
+
+def test_a_first_look_that_cannot_be_sent_leaves_no_work_at_the_server(
+    app: Celery, kitchen: Kitchen, monkeypatch: Any
+) -> None:
+    @app.task(shared=False, base=MCPTask, bind=True, mcp_server="demo")
+    def work(self: Any) -> Any:
+        return self.run_tool("build")
+
+    def away(*args: Any, **options: Any) -> None:
+        raise OperationalError("the broker is away")
+
+    registry = served(app)
+    monkeypatch.setattr(app.tasks[_polling.POLL], "apply_async", away)
+    with registry.override({"demo": kitchen.fake}), Worked(work) as task:
+        with pytest.raises(OperationalError):
+            task.run()
+        assert kitchen.cancelled.wait(20)
+    registry.close()
+
+
+@pytest.mark.parametrize("idempotent", [False, True])
+def test_a_run_is_not_repeated_for_one_call_where_another_may_have_acted(
+    idempotent: bool, app: Celery, kitchen: Kitchen
+) -> None:
+    options = {"shared": False, "base": MCPTask, "bind": True, "mcp_server": "demo"}
+
+    @app.task(**options)
+    def within(self: Any) -> Any:
+        return self.mcp.call_tool("echo", {"text": "x"}).text
+
+    @app.task(**options, mcp_idempotent=idempotent)
+    def work(self: Any, acts: bool) -> Any:
+        self.mcp.list_tools()
+        with suppress(ConnectFailed):
+            self.mcp_for(None, "down").call_tool("echo")
+        if acts:
+            within()
+        return self.mcp_for(None, "down").call_tool("echo")
+
+    def echo(text: str) -> str:
+        return text
+
+    registry = Registry({name: {"url": "http://127.0.0.1:9/mcp"} for name in ("demo", "down")})
+    use_servers(app, registry)
+    with registry.override({"demo": FakeServer(tools=[echo])}):
+        for acts in (False, True):
+            with (
+                Worked(work, args=(acts,)) as task,
+                pytest.raises(ConnectFailed if acts and not idempotent else Retry),
+            ):
+                task.run(acts)
+    registry.close()
+
+
+def test_a_task_that_inherits_what_it_does_is_paused_and_retried_like_others(app: Celery) -> None:
+    class Greeting(MCPTask):
+        abstract = True
+        mcp_server = "demo"
+
+        def run(self) -> str:
+            return str(self.mcp.call_tool("greet").text)
+
+    class Welcome(Greeting):
+        name = "welcome"
+
+    registry, work = served(app), app.register_task(Welcome())
+    with registry.override({"demo": FakeServer(tools=[greet])}), Worked(work), pytest.raises(Ignore):
+        work.run()
+    assert app.AsyncResult("job-1").state == "INPUT_REQUIRED"
+    with Worked(work, id="job-2"), pytest.raises(Retry):
+        work.run()
+    registry.close()
+
+
+@pytest.mark.parametrize(
+    ("method", "faults"),
+    [
+        ("tasks/get", [Fault.http(502)]),
+        ("tasks/update", [Fault.http(502)]),
+        ("tasks/update", [Fault.drop("body")]),
+        ("tasks/get", [None, Fault.http(502)]),
+    ],
+)
+def test_an_answer_waits_for_a_server_that_fails(
+    method: str, faults: list[Any], app: Celery, monkeypatch: Any
+) -> None:
+    @app.task(shared=False, base=MCPTask, bind=True, mcp_server="demo")
+    def work(self: Any) -> Any:
+        return self.run_tool("greet")
+
+    def run(task: Any, args: Any = ()) -> Any:
+        with Worked(task, args=args), suppress(Ignore, Retry):
+            return task.run(*args)
+
+    to_come: list[Any] = []
+    sent: list[Any] = []
+    plan = FaultPlan({method: (to_come.pop(0) if to_come else None for _ in itertools.count())})
+    fake = FakeServer(tools=[FakeTool(greet, task=True)])
+    with fake.serve_http(faults=plan) as endpoint:
+        registry = Registry({"demo": {"url": endpoint.url}}, retry=MCPRetry(attempts=1))
+        use_servers(app, registry)
+        for task in (app.tasks[_polling.POLL], app.tasks[UPDATE]):
+            monkeypatch.setattr(
+                task, "apply_async", lambda args, *_, task=task, **__: sent.append((task, args))
+            )
+        run(work)
+        while (asked := question(app.AsyncResult("job-1"))) is None:
+            run(*sent.pop())
+        (key,) = asked
+        answer(app.AsyncResult("job-1"), {key: {"action": "accept", "content": {"name": "Ada"}}})
+        to_come[:], result = faults, None
+        while result is None:
+            result = run(*sent.pop())
+        assert result["content"][0]["text"] == "hello"
+        assert len(plan.met) == 1
+        registry.close()
 
 
 def asked(app: Celery) -> dict[str, Any]:
@@ -468,13 +689,11 @@ def test_an_answer_that_cannot_be_sent_leaves_the_question(app: Celery, monkeypa
         raise OperationalError("the broker is down")
 
     with monkeypatch.context() as broken:
-        broken.setattr(app.tasks[_polling.RESUME], "apply_async", fail)
+        broken.setattr(app.tasks[RESUME], "apply_async", fail)
         with pytest.raises(OperationalError):
             answer(result, answers)
     assert question(result) is not None
-    monkeypatch.setattr(
-        app.tasks[_polling.RESUME], "apply_async", lambda *args, **options: sent.append(options)
-    )
+    monkeypatch.setattr(app.tasks[RESUME], "apply_async", lambda *args, **options: sent.append(options))
     answer(result, answers)
     assert [each["task_id"] for each in sent] == ["job-1"]
     with pytest.raises(AlreadyAnswered):
@@ -517,7 +736,7 @@ def test_a_question_whose_answer_was_lost_comes_back(app: Celery, monkeypatch: A
 
     registry, sent, lost = served(app), [], []
     with registry.override({"demo": FakeServer(tools=[FakeTool(greet, task=True)])}), Worked(work) as task:
-        poll, update = app.tasks[_polling.POLL], app.tasks[_polling.UPDATE]
+        poll, update = app.tasks[_polling.POLL], app.tasks[UPDATE]
         monkeypatch.setattr(poll, "apply_async", lambda args, **_: sent.append(args), raising=False)
         monkeypatch.setattr(update, "apply_async", lambda args, **_: lost.append(args), raising=False)
         with pytest.raises(Ignore):
