@@ -79,7 +79,7 @@ def complete(ref: Mapping[str, Any], argument: Mapping[str, Any], known: Mapping
 
 def build() -> FakeServer:
     """Build the demo server."""
-    return FakeServer(
+    server = FakeServer(
         tools=[FakeTool(add, output_schema=_SUM_SCHEMA), countdown, greet, fail],
         resources={
             "demo://readme": FakeResource(README, mime_type="text/markdown"),
@@ -90,6 +90,9 @@ def build() -> FakeServer:
         instructions="A server to try a client on.",
         server_info={"name": "mcp-sync-demo", "version": __version__},
     )
+    # The same in each process: a site has one for each worker, and any of them goes on with a question.
+    server.secret = b"mcp-sync-demo"
+    return server
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import IO, Any
 
 import pytest
@@ -59,8 +60,8 @@ def _open(stream: Any) -> IO[bytes]:
     return stream  # type: ignore[no-any-return]
 
 
-@pytest.fixture
-def child() -> Iterator[Child]:
+@contextmanager
+def running() -> Iterator[Child]:
     child = Child()
     try:
         yield child
@@ -68,6 +69,12 @@ def child() -> Iterator[Child]:
         if child.process.poll() is None:
             child.process.kill()
         child.process.communicate()
+
+
+@pytest.fixture
+def child() -> Iterator[Child]:
+    with running() as child:
+        yield child
 
 
 def test_it_shows_each_feature_on_a_modern_revision(child: Child) -> None:
@@ -92,6 +99,17 @@ def test_it_asks_for_a_name_by_an_input_round(child: Child) -> None:
     last = child.result(
         "tools/call", name="greet", arguments={}, inputResponses=answers, requestState=state, _meta=META
     )
+    assert last["content"][0]["text"] == "Hello, Ann!"
+
+
+def test_another_process_goes_on_with_its_question(child: Child) -> None:
+    first = child.call("greet")
+    answers = {key: {"action": "accept", "content": {"name": "Ann"}} for key in first["inputRequests"]}
+    state = first["requestState"]
+    with running() as other:
+        last = other.result(
+            "tools/call", name="greet", arguments={}, inputResponses=answers, requestState=state, _meta=META
+        )
     assert last["content"][0]["text"] == "Hello, Ann!"
 
 
