@@ -15,7 +15,15 @@ from django.utils import timezone
 from django.views.decorators.debug import sensitive_variables
 
 from ... import types
-from ...errors import AnswerInvalid, AuthError, EnvelopeRejected, InputRequired, MCPError, UsageError
+from ...errors import (
+    AnswerInvalid,
+    AuthError,
+    EnvelopeRejected,
+    InputRequired,
+    MCPError,
+    RemoteError,
+    UsageError,
+)
 from . import conf, crypto, signals
 from .authorization import ANONYMOUS, principal_of
 from .models import PendingInput, plain
@@ -110,7 +118,9 @@ def go_on(row: PendingInput, answers: Mapping[str, Any], user: Any) -> None:
             _end(row, PendingInput.Status.WAITING, "")
             raise
         logger.warning("The call %s of %s failed after its question: %s", row.method, row.alias, error)
-        _end(row, PendingInput.Status.FAILED, str(error))
+        # Where the server is, and what its process wrote before it ended, is not for users.
+        said = error.message if isinstance(error, RemoteError) else ""
+        _end(row, PendingInput.Status.FAILED, said or "This was answered, and the call has failed.")
     else:
         row.result = crypto.sealer().seal([type(result).__name__, result.to_wire()], f"result {row.id}")
         _end(row, PendingInput.Status.DONE, "")

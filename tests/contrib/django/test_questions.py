@@ -249,6 +249,31 @@ def test_what_a_server_says_is_kept_whatever_is_in_it(desk, ada):
     assert b"<script>" not in page.content
 
 
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (RpcError(-32000, "No beds left"), "No beds left"),
+        (RpcError(-32000, ""), "This was answered, and the call has failed."),
+        ({"content": "nonsense"}, "This was answered, and the call has failed."),
+    ],
+)
+def test_users_are_told_of_a_failure_but_not_where_the_server_is(desk, ada, caplog, wrong, told):
+    browser = browser_of(ada)
+    place = asked(browser)
+
+    def fails(message):
+        if isinstance(wrong, RpcError):
+            raise wrong
+        return wrong
+
+    desk.on("tools/call", fails)
+    assert browser.post(place, GOOD).status_code == 302
+    page = browser.get(place)
+    assert (page.status_code, told in page.content.decode()) == (502, True)
+    assert "tools/call" not in page.content.decode()
+    assert "tools/call" in caplog.text
+
+
 def test_a_view_that_makes_several_calls_gets_the_answers_to_all_of_them(desk, ada):
     browser = browser_of(ada)
     marks = []
