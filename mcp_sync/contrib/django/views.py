@@ -256,6 +256,11 @@ class CallbackView(ServerView):
         """Return the page for an answer that did not count."""
         if isinstance(error, CallTimeout) or getattr(error, "transient", False) or error.__cause__:
             return self.failed(error)
+        if type(error) is AuthError:
+            # Another request may have been faster with the same answer.
+            wrong = self.known_problem(self.request, self.alias)
+            if wrong is not None:
+                return wrong
         logger.warning("An answer for %s was refused: %s", self.server.alias, error)
         return self.problem(f"This answer does not count: {error}", 400, again=True)
 

@@ -15,7 +15,7 @@ from django.urls import include, path
 from django.utils import timezone
 
 from mcp_sync.contrib.django import Servers, crypto, mcp, mcp_login_required, signals
-from mcp_sync.contrib.django.authorization import ConnectionRequired
+from mcp_sync.contrib.django.authorization import ConnectionRequired, WebOAuth
 from mcp_sync.contrib.django.models import Grant, PendingFlow
 from mcp_sync.testing import FakeAuthorizationServer, FakeServer
 
@@ -143,6 +143,23 @@ def test_a_callback_counts_once(guarded, ada):
     assert again.status_code == 409
     assert "used already" in again.content.decode()
     assert browser.get("/whoami/").content == b"ada at the server"
+
+
+def test_a_callback_says_so_where_another_request_was_faster_with_it(guarded, ada, monkeypatch):
+    browser = browser_of(ada)
+    back = guarded.auth.consent(browser.post("/mcp/connect/guarded/")["Location"], "ada at the server")
+    finish, answers = WebOAuth.finish, []
+
+    def is_slow(oauth, params):
+        if not answers:
+            answers.append(None)
+            answers.append(browser.get(back).status_code)
+        return finish(oauth, params)
+
+    monkeypatch.setattr(WebOAuth, "finish", is_slow)
+    late = browser.get(back)
+    assert answers == [None, 302]
+    assert (late.status_code, "used already" in late.content.decode()) == (409, True)
 
 
 def test_a_callback_of_another_user_is_refused_and_uses_up_nothing(guarded, ada, bob):
