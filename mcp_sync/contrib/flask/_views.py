@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import unquote, urlencode, urlsplit
 
 from flask import Blueprint, abort, jsonify, redirect, render_template, request, url_for
 from werkzeug.exceptions import HTTPException, NotFound
@@ -95,7 +95,7 @@ def callback(alias: str) -> Any:
     token = request.args.get("state", "")
     links = _connect_again(alias, next_of(token))
     begun = oauth.vault.pending(token)
-    if begun is None:
+    if begun is None or _alias_of(begun.redirect_uri) != alias:
         return _nothing_to_finish(state, alias, token, links)
     if begun.principal != principal:
         text = "This answer belongs to the login of somebody else."
@@ -111,6 +111,10 @@ def callback(alias: str) -> Any:
     state.users.forget(alias, principal)
     signals.send(signals.grant_created, server=alias, principal=principal)
     return redirect(take_next(token), 303)
+
+
+def _alias_of(redirect_uri: str) -> str:
+    return unquote(urlsplit(redirect_uri).path.rpartition("/")[2])
 
 
 def _nothing_to_finish(state: AppState, alias: str, token: str, links: list[Link]) -> Any:

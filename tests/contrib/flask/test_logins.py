@@ -277,6 +277,22 @@ def test_a_login_that_took_too_long_or_is_for_another_server_counts_for_nothing(
     assert browser.get("/use/safe/add").status_code == 200
 
 
+def test_an_answer_counts_for_the_server_alone_that_the_login_was_for(site: World) -> None:
+    guarded = {"url": site.url, "auth": "oauth"}
+    app = make_app(MCP_SERVERS={"safe": guarded, "a twin": guarded})
+    browser, told = logged_in(app), []
+    away = urlsplit(site.auth.consent(browser.get("/use/safe/add").location, "ada"))
+    answer = f"{away.path}?{away.query}"
+    with signals.grant_created.connected_to(lambda app, **values: told.append(values)):
+        other = browser.get(answer.replace("/callback/safe", "/callback/a%20twin"))
+        assert (other.status_code, "belongs to no login" in other.text) == (400, True)
+        assert browser.get(answer).status_code == 303
+        begun = browser.post("/mcp/connect/a twin", data={"mcp_csrf": csrf_of(browser)})
+        assert site.come_back(browser, begun.location).status_code == 303
+    assert [each["server"] for each in told] == ["safe", "a twin"]
+    close(app)
+
+
 def test_a_user_logs_in_and_out_by_the_terminal(site: World, app: Any) -> None:
     app.config["MCP_BASE_URL"] = "http://localhost"
     runner, told = app.test_cli_runner(), []
