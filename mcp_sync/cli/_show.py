@@ -148,8 +148,8 @@ def _told(result: types.CallToolResult) -> bool:
         return True
     if not isinstance(structured, dict) or len(structured) != 1:
         return False
-    # What is no object is wrapped into one: by the official SDK as {"result": ...}, by others a list or a text
-    # (a file that was read, say) under names of their own.
+    # What is no object is wrapped into one: by the official SDK as {"result": ...}, by others a list or a
+    # text (a file that was read, say) under names of their own.
     ((name, only),) = structured.items()
     return only in values and (name == "result" or isinstance(only, (list, str)))
 
