@@ -30,7 +30,7 @@ class Origin(NamedTuple):
     Attributes:
         file: The file, ``None`` for a mapping.
         folder: The folder that relative paths in it are relative to: that of the project.
-        bare_variables: Whether ``$NAME`` alone stands for a variable, as it does for the Gemini CLI.
+        bare_variables: Whether ``$NAME`` stands for a variable, too, as it does for the Gemini CLI.
     """
 
     file: Optional[str]

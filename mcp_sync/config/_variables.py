@@ -16,7 +16,7 @@ from ._errors import Place
 Inputs = Union[Mapping[str, str], Callable[[Mapping[str, Any]], Optional[str]], None]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\([A-Za-z0-9_]+\))?")
-_BARE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
+_BARE = re.compile(r"(?<!\w)\$([A-Za-z_][A-Za-z0-9_]*)")
 _LONGEST_FILE = 1024 * 1024
 # A default may have a variable, which has a default, and so on.
 _DEEPEST = 10
@@ -28,7 +28,7 @@ class Variables:
 
     Args:
         folder: What relative paths of files are relative to.
-        bare: Whether ``$NAME`` as a whole value is a variable too.
+        bare: Whether ``$NAME`` is a variable too, unless it stands in the middle of a word.
         inputs: The declarations of ``${input:id}``, by id (VS Code).
         answers: Their values, by id, or a function that returns one, given the declaration.
     """
@@ -53,15 +53,18 @@ class Variables:
         return value
 
     def _text(self, text: str, place: Place, depth: int) -> str:
-        bare = _BARE.fullmatch(text) if self.bare else None
-        if bare is not None:
-            return self.variable(bare[1], None, place)
         if depth > _DEEPEST:
             raise place.error("the defaults of variables are nested too deeply")
         return "".join(
-            self._value(piece, place, depth) if is_variable else piece
+            self._value(piece, place, depth) if is_variable else self._plain(piece, place)
             for is_variable, piece in pieces(text, place)
         )
+
+    def _plain(self, text: str, place: Place) -> str:
+        """Return what stands for a text without ``${...}``."""
+        if not self.bare:
+            return text
+        return _BARE.sub(lambda found: self.variable(found[1], None, place), text)
 
     def _value(self, inner: str, place: Place, depth: int) -> str:
         """Return what stands for the inside of ``${...}``."""

@@ -59,6 +59,31 @@ def test_they_are_replaced(tmp_path: Path, text: str, value: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("$NAME", "ada"),
+        ("Bearer $NAME", "Bearer ada"),
+        ("--user=$NAME/$NAME ${NAME}$NAME", "--user=ada/ada adaada"),
+        ("${MISSING:-of $NAME}", "of ada"),
+        ("pa$NAME", "pa$NAME"),
+        ("5 $ or $5", "5 $ or $5"),
+        ("$${NAME}", "${NAME}"),
+    ],
+)
+def test_the_gemini_cli_has_them_without_braces(tmp_path: Path, text: str, value: str) -> None:
+    path = files.write(tmp_path, files.one(command="x", args=[text]), ".gemini/settings.json")
+    assert load_config(path)["here"].target() == Stdio("x", [value])
+
+
+def test_one_without_braces_has_to_be_set_as_well(tmp_path: Path) -> None:
+    server = files.one(url="https://h/mcp", headers={"Authorization": "Bearer $MISSING"})
+    config = load_config(files.write(tmp_path, server, ".gemini/settings.json"))
+
+    with pytest.raises(ConfigError, match=r"'here', key 'headers.Authorization': .* MISSING is not set"):
+        config["here"].target()
+
+
+@pytest.mark.parametrize(
     ("text", "said"),
     [
         ("${MISSING}", "the environment variable MISSING is not set"),
