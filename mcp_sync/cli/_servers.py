@@ -13,6 +13,7 @@ from ._configuration import config_file
 from ._exit import ExitCode
 from ._logs import log_to_stderr
 from ._options import config_option, json_option
+from ._words import in_words
 
 if TYPE_CHECKING:
     from ..config import Config
@@ -40,7 +41,7 @@ def servers(as_json: bool, config: Optional[str], check: bool) -> int:
     """
     log_to_stderr(as_json)
     sources = list(_sources(config))
-    faults = [str(error) for each in sources if each.config for error in each.config.check()] if check else []
+    faults = _faults(sources) if check else []
     if as_json:
         _show.echo_json({"files": [_as_dict(each) for each in sources], "problems": faults})
     else:
@@ -68,6 +69,10 @@ def _sources(config: Optional[str]) -> Iterator[_Source]:
             yield _Source(host, str(path), load_config(path))
         except ConfigError as error:
             yield _Source(host, str(path), None, str(error))
+
+
+def _faults(sources: list[_Source]) -> list[str]:
+    return [in_words(str(error)) for each in sources if each.config for error in each.config.check()]
 
 
 def _as_dict(source: _Source) -> dict[str, Any]:

@@ -143,6 +143,15 @@ def test_a_check_names_what_is_missing_and_exits_with_1(here: Path) -> None:
     assert invoke("servers", "--check", "--config", good).code == 0
 
 
+def test_a_check_speaks_of_what_is_asked_for_in_words_of_the_command_line(here: Path) -> None:
+    path = write(here / "mcp.json", asks={"command": "x", "env": {"KEY": "${input:key}"}})
+    ran = invoke("servers", "--check", "--config", path)
+
+    assert ran.code == 1
+    assert "key 'env.KEY': the input key has no value: it is asked for only where there is" in ran.err
+    assert "inputs=" not in ran.err
+
+
 def test_no_configuration_is_said_to_be_none(here: Path) -> None:
     ran = invoke("servers")
 
