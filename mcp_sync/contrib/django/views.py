@@ -67,6 +67,18 @@ class ServerView(Page):
         """Find the server, and see that the user may deal with it."""
         self.alias = kwargs["alias"]
         try:
+            response = self.found(request, *args, **kwargs)
+        except DatabaseError:  # It may be that of users and sessions, too.
+            logger.exception("The database of the token store failed")
+            response = self.problem(NO_DATABASE, 503)
+        # The answers of authorization servers go to no other site. With less, browsers would send no origin,
+        # and Django takes no form without one.
+        response.headers.setdefault("Referrer-Policy", "same-origin")
+        return response
+
+    def found(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+        """Go on with a server that is there, for a user who may."""
+        try:
             self.server = mcp[self.alias]
             is_open = self.server.oauth_for(request.user) is None
         except UsageError as error:
@@ -77,15 +89,7 @@ class ServerView(Page):
             return redirect_to_login(self.place_after_login())
         if not self.may_connect(request):
             return self.problem("You may not connect this site to the server for everybody.", 403)
-        try:
-            response = super().dispatch(request, *args, **kwargs)
-        except DatabaseError:
-            logger.exception("The database of the token store failed")
-            response = self.problem(NO_DATABASE, 503)
-        # The answers of authorization servers go to no other site. With less, browsers would send no origin,
-        # and Django takes no form without one.
-        response.headers.setdefault("Referrer-Policy", "same-origin")
-        return response
+        return super().dispatch(request, *args, **kwargs)
 
     def place_after_login(self) -> str:
         """Return where who has to log in at this site first goes on."""

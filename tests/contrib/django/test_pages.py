@@ -51,6 +51,19 @@ def test_a_view_whose_token_store_is_down_is_503_and_says_so(guarded, ada, broke
         assert browser.get("/whoami/").status_code == 500
 
 
+@pytest.mark.parametrize("page", ["connect", "callback"])
+def test_a_database_of_users_that_is_down_is_503(guarded, ada, monkeypatch, page):
+    def fail(*args, **kwargs):
+        raise OperationalError("the password is hunter2")
+
+    browser = browser_of(ada)
+    monkeypatch.setattr("django.contrib.sessions.backends.db.SessionStore.load", fail)
+    answer = browser.get(f"/mcp/{page}/guarded/?state=some")
+    assert answer.status_code == 503
+    assert "try again later" in answer.content.decode()
+    assert "hunter2" not in answer.content.decode()
+
+
 def test_a_question_whose_database_is_down_is_503(ada, monkeypatch):
     def fail(*args, **kwargs):
         raise OperationalError("down")
