@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable, Optional, TypeVar, Union
 
 import sqlalchemy as sa
 
@@ -17,6 +18,8 @@ from ...auth._store import new_version
 from ...config import ConfigError
 from ...errors import AuthError, UsageError
 from ._stores import key_digest
+
+T = TypeVar("T")
 
 _PASSING = ("pending", "input")  # the kinds of records that are of use for some time only
 _MOST_LOOKED_AT = 1000
@@ -49,6 +52,9 @@ class SQLAlchemyTokenStore:
             raise UsageError("SQLAlchemyTokenStore needs an engine, or a function that returns one")
         self._bind = bind
         self._threads = ThreadLocks()
+        # The connection that holds the lock of a thread. It serves that thread for all else, too: threads
+        # that held one each and waited for another would find the pool empty.
+        self._holding = threading.local()
         self.table = sa.Table(
             table,
             sa.MetaData() if metadata is None else metadata,
@@ -75,10 +81,8 @@ class SQLAlchemyTokenStore:
         found = self._bind()
         if isinstance(found, sa.Engine):
             return found
-        try:
-            engine = found.get_bind()
-        finally:
-            found.close()
+        # It may be the session of the request (a scoped_session), which is not ours to close.
+        engine = found.get_bind()
         return engine if isinstance(engine, sa.Engine) else engine.engine
 
     def create_table(self) -> None:
@@ -156,37 +160,60 @@ class SQLAlchemyTokenStore:
 
     def get_many(self, keys: Sequence[Key]) -> dict[Key, Stored]:
         """Return what is kept under some keys, by one query."""
-        names, engine = {key_digest(key): key for key in keys}, self.engine
-        with self._edge(), engine.connect() as connection:
+        names = {key_digest(key): key for key in keys}
+        values = {"names": list(names)}
+        with self._edge():
+            rows = self._run(lambda connection: connection.execute(self._look, values).all(), self._looking)
+        return {names[name]: Stored(dict(value), version) for name, value, version in rows}
+
+    def _run(
+        self,
+        act: Callable[[sa.Connection], T],
+        connected: Callable[[], AbstractContextManager[sa.Connection]],
+    ) -> T:
+        """Execute one statement, which counts at once."""
+        held: Optional[sa.Connection] = getattr(self._holding, "connection", None)
+        if held is not None and not held.invalidated:
+            try:
+                return act(held)
+            except sa.exc.DBAPIError as error:
+                if not error.connection_invalidated:
+                    raise
+                # The lock is lost with it. What was granted meanwhile need not be.
+        with connected() as connection:
+            return act(connection)
+
+    @contextmanager
+    def _looking(self) -> Iterator[sa.Connection]:
+        engine = self.engine
+        with engine.connect() as connection:
             if engine.dialect.name in _ADVISORY:
                 # No transaction, which would have to be ended: a way to the database and back.
                 connection.execution_options(isolation_level="AUTOCOMMIT")
-            rows = connection.execute(self._look, {"names": list(names)}).all()
-        return {names[name]: Stored(dict(value), version) for name, value, version in rows}
+            yield connection
 
     def put(self, key: Key, value: Optional[Mapping[str, Any]], expected: Optional[str]) -> bool:
         """See `mcp_sync.auth.Store`."""
         name, columns = key_digest(key), self.table.c
         held = sa.and_(columns.key == name, columns.version == expected)
-        with self._edge(), self.engine.begin() as connection:
+        with self._edge():
             if value is None:
                 if expected is None:
-                    query = sa.select(columns.version).where(columns.key == name)
-                    return connection.execute(query).first() is None
-                return connection.execute(self.table.delete().where(held)).rowcount == 1
+                    return self.get(key) is None
+                return self._change(self.table.delete().where(held)) == 1
             row = {"value": dict(value), "version": new_version(), "updated": time.time()}
             if expected is not None:
-                return connection.execute(self.table.update().where(held).values(**row)).rowcount == 1
-        with self._edge():
-            return self._insert({**row, "key": name, "kind": key.kind, "principal": key.principal[:255]})
-
-    def _insert(self, row: Mapping[str, Any]) -> bool:
-        try:
-            with self.engine.begin() as connection:
-                connection.execute(self.table.insert().values(**row))
+                return self._change(self.table.update().where(held).values(**row)) == 1
+            about = {"key": name, "kind": key.kind, "principal": key.principal[:255]}
+            try:
+                self._change(self.table.insert().values(**row, **about))
+            except sa.exc.IntegrityError:
+                return False
             return True
-        except sa.exc.IntegrityError:
-            return False
+
+    def _change(self, statement: Any) -> int:
+        """Return how many rows it has changed, of those that were there."""
+        return self._run(lambda connection: connection.execute(statement).rowcount, self.engine.begin)
 
     @contextmanager
     def lock(self, key: Key, deadline: Deadline) -> Iterator[None]:
@@ -199,7 +226,8 @@ class SQLAlchemyTokenStore:
                 folder = FolderLocks(Path(f"{database}-mcp-locks"))
                 stack.enter_context(folder.hold(f"{name}.lock", deadline))
             elif engine.dialect.name in _ADVISORY:
-                stack.enter_context(_advisory(engine, name, deadline))
+                self._holding.connection = stack.enter_context(_advisory(engine, name, deadline))
+                stack.callback(setattr, self._holding, "connection", None)
             yield
 
 
@@ -211,7 +239,7 @@ _ADVISORY = {
 
 
 @contextmanager
-def _advisory(engine: sa.Engine, name: str, deadline: Deadline) -> Iterator[None]:
+def _advisory(engine: sa.Engine, name: str, deadline: Deadline) -> Iterator[sa.Connection]:
     """Hold a lock of the database, which ends with its connection, however that ends."""
     take, give = (sa.text(each) for each in _ADVISORY[engine.dialect.name])
     number = int(name[:15], 16)
@@ -221,7 +249,7 @@ def _advisory(engine: sa.Engine, name: str, deadline: Deadline) -> Iterator[None
             lambda: bool(connection.execute(take, values).scalar()), deadline, _FIRST_LOOK, _LAST_LOOK
         )
         try:
-            yield
+            yield connection
         finally:
             try:
                 connection.execute(give, values)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from sqlalchemy.orm import sessionmaker
+from sqlalchemy.orm import scoped_session, sessionmaker
 
 from mcp_sync import CallTimeout
 from mcp_sync.auth import Deadline, Key, OAuth
@@ -34,7 +34,11 @@ def store_at(url: str) -> SQLAlchemyTokenStore:
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path}/site.sqlite"
-        return
+    else:
+        yield from at_postgres()
+
+
+def at_postgres() -> Iterator[str]:
     postgres = pytest.importorskip("contrib.django.postgres")
     if not postgres.is_installed():
         pytest.skip("needs PostgreSQL: apt install postgresql")
@@ -105,6 +109,74 @@ def test_a_lock_holds_against_other_processes_and_ends_with_its_holder(url: str)
             other.kill() if is_killed else other.stdin.close()
             with store.lock(KEY, Deadline(PATIENCE)):
                 pass
+
+
+@pytest.fixture
+def postgres() -> Iterator[str]:
+    yield from at_postgres()
+
+
+def test_threads_that_hold_locks_need_no_more_connections_than_the_pool_has(postgres: str) -> None:
+    engine = sa.create_engine(postgres, pool_size=3, max_overflow=0, pool_timeout=2)
+    store, all_hold, done = SQLAlchemyTokenStore(engine), threading.Barrier(3), []
+    store.create_table()
+
+    def renew(number: int) -> None:
+        key = KEY._replace(principal=f"user:{number}")
+        with store.lock(key, Deadline(PATIENCE)):
+            all_hold.wait(PATIENCE)
+            assert store.get(key) is None
+            assert store.put(key, {"n": 1}, None)
+            assert not store.put(key, {"n": 1}, None)
+            first = store.get(key)
+            assert first is not None
+            assert store.put(key, {"n": 2}, first.version)
+            assert not store.put(key, None, first.version)
+            all_hold.wait(PATIENCE)
+        second = store.get(key)
+        assert second is not None
+        done.append(second.value)
+
+    threads = [threading.Thread(target=renew, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    engine.dispose()
+    assert done == [{"n": 2}] * 3
+
+
+def test_what_was_granted_is_kept_though_the_connection_of_the_lock_is_lost(postgres: str) -> None:
+    engine, other = sa.create_engine(postgres), sa.create_engine(postgres, poolclass=sa.pool.NullPool)
+    store = SQLAlchemyTokenStore(engine)
+    store.create_table()
+    with store.lock(KEY, Deadline(PATIENCE)):
+        with other.connect() as connection:
+            ended = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'"
+            assert connection.execute(sa.text(ended)).all() == [(True,)]
+        assert store.put(KEY, {"n": 1}, None)
+        stored = store.get(KEY)
+        assert stored is not None
+        assert stored.value == {"n": 1}
+    with store.lock(KEY, Deadline(PATIENCE)):
+        assert store.put(KEY, None, stored.version)
+    engine.dispose()
+
+
+def test_the_session_of_the_request_is_left_as_it_is(tmp_path: Path) -> None:
+    sessions = scoped_session(sessionmaker(sa.create_engine(f"sqlite:///{tmp_path}/site.sqlite")))
+    store = SQLAlchemyTokenStore(sessions)
+    store.create_table()
+    sessions.execute(
+        store.table.insert().values(key="k", kind="", principal="", version="", value={}, updated=0)
+    )
+    assert store.get(KEY) is None
+    assert sessions().in_transaction()
+    sessions.commit()
+    with store.engine.connect() as connection:
+        assert connection.execute(sa.select(store.table.c.key)).scalars().all() == ["k"]
+    sessions.remove()
+    store.engine.dispose()
 
 
 def test_pruning_drops_what_nobody_came_back_to_and_keeps_grants(tmp_path: Path) -> None:
