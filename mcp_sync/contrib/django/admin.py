@@ -14,6 +14,7 @@ from django.utils.translation import ngettext
 from ...errors import MCPError
 from .models import ClientRegistration, Grant, PendingFlow, PendingInput, TaskRecord
 from .servers import mcp
+from .stores import digest
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):
@@ -66,12 +67,15 @@ class GrantAdmin(ReadOnlyAdmin):
 
     @admin.action(description="Revoke and delete", permissions=["delete"])
     def revoke(self, request: Any, queryset: Any) -> None:
-        """Have the authorization servers revoke the tokens."""
+        """Have the authorization servers revoke the tokens; of what is not used any more, nobody knows where."""
         done = 0
         for row in queryset:
             try:
                 server, oauth = _of(row)
-                oauth.logout(server.url)
+                if _is_used(row, server, oauth):
+                    oauth.logout(server.url)
+                else:
+                    row.delete()
                 done += 1
             except MCPError as error:
                 self.message_user(request, f"{row}: {error}", messages.ERROR)
@@ -83,7 +87,9 @@ class GrantAdmin(ReadOnlyAdmin):
         """Use the grants."""
         for row in queryset:
             try:
-                server, _ = _of(row)
+                server, oauth = _of(row)
+                if not _is_used(row, server, oauth):
+                    raise MCPError("it is not used any more")
                 count = len(list(server.for_principal(row.principal).tools()))
                 self.message_user(request, f"{row}: {count} tools")
             except MCPError as error:
@@ -110,6 +116,12 @@ def _of(row: Grant) -> Any:
     if oauth is None:
         raise MCPError("the server has no OAuth any more")
     return server, oauth.for_principal(row.principal)
+
+
+def _is_used(row: Grant, server: Any, oauth: Any) -> bool:
+    """Whether it is this grant that the user's calls are made with: they may have another one by now."""
+    key = oauth.vault.grant_key(server.url)
+    return key is not None and row.key == digest(row.alias, key)
 
 
 @admin.register(ClientRegistration)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Optional
 from uuid import uuid4
@@ -18,6 +19,7 @@ from .servers import mcp
 
 _LONGEST = 255  # characters of the name of a task
 FINAL = ("completed", "failed", "cancelled")
+_SEEN = ("status", "message", "poll_interval", "expires", "updated", "result")
 
 
 def start(alias: str, user: Any, tool: str, arguments: Optional[Mapping[str, Any]] = None) -> TaskRecord:
@@ -85,9 +87,23 @@ def _look(row: TaskRecord, handle: Any) -> None:
     row.updated = timezone.now()
     if row.status == "completed":
         row.result = crypto.sealer().seal(handle.result().to_wire(), row.about)
-    row.save()
+    if not _kept(row):
+        return
     if row.status in FINAL:
         signals.send(signals.task_finished, TaskRecord, task=row)
+
+
+def _kept(row: TaskRecord) -> bool:
+    """Keep what was seen, unless somebody else has seen the end of the task, or the row is gone."""
+    if row.pk is None:
+        row.save()
+        return True
+    rows = TaskRecord.objects.filter(pk=row.pk)
+    if rows.exclude(status__in=FINAL).update(**{name: getattr(row, name) for name in _SEEN}):
+        return True
+    with suppress(TaskRecord.DoesNotExist):
+        row.refresh_from_db(using=rows.db)
+    return False
 
 
 def _name(id: str) -> str:

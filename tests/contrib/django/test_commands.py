@@ -15,6 +15,7 @@ from django.core.management import CommandError, call_command
 from django.test import override_settings
 from django.utils import timezone
 
+from mcp_sync.auth import Key
 from mcp_sync.contrib.django import mcp, signals
 from mcp_sync.contrib.django.models import Grant, PendingFlow, PendingInput, TaskRecord
 from mcp_sync.contrib.django.stores import ModelTokenStore
@@ -209,6 +210,25 @@ def test_the_admin_shows_no_token_and_revokes(guarded, ada):
     )
     assert "1 grant was forgotten" in answer.content.decode()
     assert not Grant.objects.exists()
+
+
+def test_the_admin_forgets_the_grant_that_was_chosen_and_no_other(guarded, ada):
+    connect(browser_of(ada), guarded.auth, "ada at the server")
+    row = Grant.objects.get()
+    before = Key("grant", "https://auth.before.example", row.resource, row.principal, "app")
+    ModelTokenStore("guarded").put(before, {"access_token": "before"}, None)
+    chosen = Grant.objects.exclude(pk=row.pk).get()
+    admin = browser_of(get_user_model().objects.create_superuser("root", password="x"))
+    said = {
+        action: admin.post(
+            "/admin/mcp_sync/grant/", {"action": action, "_selected_action": [chosen.pk]}, follow=True
+        ).content.decode()
+        for action in ("test", "revoke")
+    }
+    assert "not used any more" in said["test"]
+    assert "1 grant was forgotten" in said["revoke"]
+    assert Grant.objects.get() == row
+    assert mcp["guarded"].for_user(ada).call_tool("whoami").text == "ada at the server"
 
 
 def test_the_admin_shows_how_it_stands_with_the_servers_and_why_one_cannot_be_used(guarded, ada):
