@@ -67,7 +67,7 @@ class GrantAdmin(ReadOnlyAdmin):
 
     @admin.action(description="Revoke and delete", permissions=["delete"])
     def revoke(self, request: Any, queryset: Any) -> None:
-        """Have the authorization servers revoke the tokens; of what is not used any more, nobody knows where."""
+        """Have the authorization servers revoke the tokens of those that are used, and delete all."""
         done = 0
         for row in queryset:
             try:
