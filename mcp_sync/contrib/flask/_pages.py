@@ -9,6 +9,7 @@ from urllib.parse import quote, urlsplit
 from flask import jsonify, make_response, render_template, request, session
 from werkzeug.exceptions import HTTPException
 
+ANSWER = "mcp_sync.answer"  # the view with the form of a question
 _NEXT = "mcp_sync_next"
 _MOST_LOGINS = 5
 _LONGEST = 1500  # characters of all places together
@@ -45,7 +46,8 @@ def is_local(path: Optional[str]) -> bool:
 
 def here() -> str:
     """Return the page that the user is at: this one, or the one with the form that was posted."""
-    if request.method in ("GET", "HEAD"):
+    # Our own pages send no referrer, and the form of a question is where it is posted to.
+    if request.method in ("GET", "HEAD") or request.endpoint == ANSWER:
         # Flask has taken them apart: a space, or an encoded question mark, is to be what it was.
         path = quote(request.script_root + request.path, safe=_IN_PATHS)
         query = quote(request.query_string, safe=_IN_QUERIES)

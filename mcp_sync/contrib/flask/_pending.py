@@ -12,7 +12,7 @@ from flask import has_request_context, request
 from ... import types
 from ...auth import Key
 from ...auth._store_edge import StoreEdge
-from ...errors import InputRequired, MCPError
+from ...errors import AuthError, InputRequired, MCPError
 
 if TYPE_CHECKING:
     from ._state import AppState
@@ -97,7 +97,8 @@ class Pending:
             self.change(status=WAITING, envelope=again.to_json(key=key))
             raise
         except MCPError as error:
-            is_unsent = getattr(error, "request_sent", None) is False
+            # Nor has it where the user must log in first.
+            is_unsent = isinstance(error, AuthError) or getattr(error, "request_sent", None) is False
             self.change(status=WAITING if is_unsent else FAILED)
             raise
         self.change(status=DONE, result=result.to_wire())

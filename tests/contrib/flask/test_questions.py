@@ -13,7 +13,7 @@ from mcp_sync.auth import SQLiteStore
 from mcp_sync.contrib.flask import _pending, signals
 from mcp_sync.testing import FakeServer, ToolContext
 
-from .site import close, csrf_of, greet, make_app
+from .site import close, csrf_of, greet, make_app, world
 
 
 def other() -> str:
@@ -211,6 +211,23 @@ def test_an_answer_that_cannot_be_sent_can_be_given_again(tmp_path: Path) -> Non
     assert f'<a href="{form}">Answer once more</a>' in answer.text
     assert browser.get(form).status_code == 200
     close(down)
+
+
+def test_whoever_has_to_log_in_anew_to_answer_comes_back_to_the_question() -> None:
+    with world() as site:
+        app = site.app()
+        browser = logged_in(app)
+        form = site.come_back(browser, browser.get("/use/safe/greet").location)
+        form = browser.get(form.location).location
+        site.auth.forget_grants()
+        answer = {"mcp_csrf": csrf_of(browser), "q0-name": "Ada"}
+        away = browser.post(form, data=answer)
+        assert (away.status_code, away.location.startswith(site.auth.issuer)) == (303, True)
+        back = site.come_back(browser, away.location)
+        assert (back.location, browser.get(form).status_code) == (form, 200)
+        done = browser.post(form, data=answer)
+        assert browser.get(done.location).json == {"text": "Hello, Ada!"}
+        close(app)
 
 
 def test_a_server_that_asks_twice_is_answered_twice(apps: Any, fake: FakeServer) -> None:
