@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, TextIO
 
 import click
 
@@ -200,6 +201,7 @@ def run() -> None:
         if reconfigure is not None:
             # What a server sends may hold what the terminal's encoding lacks.
             reconfigure(errors="backslashreplace")
+    sys.stdout = _buffered(sys.stdout)
     for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
         # Whoever has it ignored (nohup) wants it so.
         if signal.getsignal(number) is signal.SIG_DFL:
@@ -209,6 +211,17 @@ def run() -> None:
     except _Ended as ended:
         # Whoever sent the signal is to see that it was one.
         os.kill(os.getpid(), ended.number)
+
+
+def _buffered(stream: TextIO) -> TextIO:
+    """Return a stream that writes all it is given, or raises.
+
+    One without a buffer (``PYTHONUNBUFFERED``) loses, without a word, what the system did not take at once.
+    """
+    raw = getattr(stream, "buffer", None)
+    if not isinstance(raw, io.RawIOBase):
+        return stream
+    return io.TextIOWrapper(io.BufferedWriter(raw), stream.encoding, stream.errors, line_buffering=True)
 
 
 class _Ended(BaseException):

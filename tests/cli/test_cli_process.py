@@ -195,6 +195,29 @@ def test_a_reader_that_goes_away_in_the_midst_ends_it_with_141() -> None:
     assert (done.returncode, done.stderr) == (141, b"")
 
 
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX pipes")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_what_a_reader_leaves_is_not_lost_without_a_word(unbuffered: str) -> None:
+    words = ["call", "fail", "-", "--json", "--", *DEMO_SERVER]
+    with subprocess.Popen(
+        [sys.executable, "-m", "mcp_sync.cli", *words],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=child_environment(PYTHONUNBUFFERED=unbuffered),
+    ) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        assert child.stderr is not None
+        # More than a pipe holds, so that a part of it is written before the reader goes.
+        child.stdin.write(json.dumps({"message": "x" * 1_000_000}).encode())
+        child.stdin.close()
+        assert child.stdout.read(1)
+        child.stdout.close()
+
+        assert (child.wait(50), child.stderr.read()) == (141, b"")
+
+
 def test_a_result_goes_into_a_pipe_letter_by_letter() -> None:
     server = (
         "from mcp_sync.testing import FakeServer\n"
