@@ -9,6 +9,7 @@ from typing import Any, NoReturn, Optional
 
 from celery.exceptions import Ignore
 
+from ..._input_answers import answer_to_wire
 from ...errors import InputRequired, UsageError
 from ._claiming import AlreadyAnswered, claim, give_up
 from ._runs import INPUT_REQUIRED, RESUMING, carried
@@ -34,12 +35,12 @@ def question(result: Any) -> Optional[dict[str, Any]]:
     Returns:
         ``None`` if it waits for nothing.
     """
-    if result.state != INPUT_REQUIRED:
-        return None
-    meta = result.info
+    return _requests(result.app, result.info) if result.state == INPUT_REQUIRED else None
+
+
+def _requests(app: Any, meta: Mapping[str, Any]) -> Optional[dict[str, Any]]:
     if "envelope" in meta:
-        key = servers_of(result.app).envelope_key
-        return InputRequired.from_json(meta["envelope"], key=key).requests
+        return InputRequired.from_json(meta["envelope"], key=servers_of(app).envelope_key).requests
     from ...types.input_required import parse_input_requests
 
     return parse_input_requests(meta["requests"])
@@ -58,7 +59,8 @@ def answer(result: Any, answers: Mapping[str, Any]) -> None:
 
     Raises:
         AlreadyAnswered: Somebody else has answered.
-        UsageError: The task waits for nothing, or not for that.
+        AnswerInvalid: An answer does not match its form. The question waits on.
+        UsageError: The task waits for nothing, not for that, or for more. The question waits on.
     """
     meta = result.backend.get_task_meta(result.id, cache=False)
     state, asked, app = meta["status"], meta["result"], result.app
@@ -66,10 +68,7 @@ def answer(result: Any, answers: Mapping[str, Any]) -> None:
         raise AlreadyAnswered(f"the task {result.id} goes on with an answer that it has got")
     if state != INPUT_REQUIRED:
         raise UsageError(f"the task {result.id} waits for no answer: its state is {state}")
-    wire = {key: each if isinstance(each, Mapping) else each.to_wire() for key, each in answers.items()}
-    unknown = sorted(set(wire) - set(asked.get("requests", wire)))
-    if unknown:
-        raise UsageError(f"the task {result.id} has not asked: {', '.join(map(repr, unknown))}")
+    wire = _checked(result, asked, answers)
     job = {name: value for name, value in asked.items() if name not in ("requests", "question", "then")}
     claimed = f"mcp-sync-{asked['question']}"
     if not claim(result.backend, claimed):
@@ -85,3 +84,17 @@ def answer(result: Any, answers: Mapping[str, Any]) -> None:
             result.backend.store_result(result.id, asked, INPUT_REQUIRED)
             give_up(result.backend, claimed)
         raise
+
+
+def _checked(result: Any, meta: Mapping[str, Any], answers: Mapping[str, Any]) -> dict[str, Any]:
+    """Return answers as they are sent: what is wrong with them, a worker would find out too late."""
+    requests = _requests(result.app, meta)
+    known = set(meta["requests"] if requests is None else requests)
+    unknown, missing = sorted(set(answers) - known), sorted(known - set(answers))
+    if unknown:
+        raise UsageError(f"the task {result.id} has not asked: {', '.join(map(repr, unknown))}")
+    if missing and "envelope" in meta:
+        raise UsageError(f"the task {result.id} asks for more: {', '.join(map(repr, missing))}")
+    if requests is None:
+        return {key: each if isinstance(each, Mapping) else each.to_wire() for key, each in answers.items()}
+    return {key: answer_to_wire(key, requests[key], each) for key, each in answers.items()}

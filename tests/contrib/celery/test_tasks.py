@@ -709,6 +709,26 @@ def test_an_answer_to_what_was_not_asked_is_refused(app: Celery) -> None:
     assert app.AsyncResult("job-2").state == "INPUT_REQUIRED"
 
 
+def test_an_answer_that_will_not_do_is_refused_and_the_question_waits_on(
+    app: Celery, monkeypatch: Any
+) -> None:
+    answers = asked(app)
+    result = app.AsyncResult("job-1")
+    (key,) = answers
+    for wrong, told in (
+        ({key: {"action": "accept", "content": {"name": 1}}}, "name: must be a text"),
+        ({key: "Ada"}, "must be a ElicitResult or a dict"),
+        ({}, "the task job-1 asks for more"),
+        ({**answers, "other": {"action": "cancel"}}, "the task job-1 has not asked: 'other'"),
+    ):
+        with pytest.raises(UsageError, match=told):
+            answer(result, wrong)
+        assert question(result) is not None
+    monkeypatch.setattr(app.tasks[RESUME], "apply_async", lambda *args, **options: None)
+    answer(result, answers)
+    assert question(result) is None
+
+
 def test_a_server_that_names_no_interval_is_looked_at_ever_more_seldom(
     app: Celery, kitchen: Kitchen, monkeypatch: Any
 ) -> None:
