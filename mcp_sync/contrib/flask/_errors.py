@@ -26,7 +26,7 @@ from ...errors import (
     UrlElicitationRequired,
 )
 from . import signals
-from ._pages import Link, back_to, here, http_error, page, remember_next, wants_json
+from ._pages import ANSWER, Link, back_to, here, http_error, page, remember_next, start, wants_json
 from ._pending import keep
 from ._state import LoginRequired, logger, state_of
 
@@ -100,7 +100,7 @@ def ask(waiting: InputRequired) -> Any:
         log(error)
         return busy(NO_STORE, 5.0, _once_more())
     signals.send(signals.input_required, server=alias, principal=owner, id=pending.id)
-    url = url_for("mcp_sync.answer", id=pending.id)
+    url = url_for(ANSWER, id=pending.id)
     if request.headers.get("HX-Request"):
         return "", 409, {"HX-Redirect": url}
     if wants_json():
@@ -146,7 +146,7 @@ def busy(text: str, retry_after: Optional[float], links: Sequence[Link]) -> Any:
 def _once_more() -> list[Link]:
     place = here()
     if request.method == "GET":
-        return [Link("Try again", place), back_to("/")]
+        return [Link("Try again", place), back_to(start())]
     return [back_to(place)]
 
 

@@ -44,6 +44,12 @@ def is_local(path: Optional[str]) -> bool:
     return not any(ord(letter) < 0x21 or letter == "\\" for letter in path)
 
 
+def start() -> str:
+    """Return where the application begins, which need not be where its host does."""
+    path = f"{quote(request.script_root, safe=_IN_PATHS)}/"
+    return path if is_local(path) else "/"
+
+
 def here() -> str:
     """Return the page that the user is at: this one, or the one with the form that was posted."""
     # Our own pages send no referrer, and the form of a question is where it is posted to.
@@ -52,16 +58,16 @@ def here() -> str:
         path = quote(request.script_root + request.path, safe=_IN_PATHS)
         query = quote(request.query_string, safe=_IN_QUERIES)
         path = f"{path}?{query}" if query else path
-        return path if is_local(path) else "/"
+        return path if is_local(path) else start()
     parts = urlsplit(request.referrer or "")
     path = f"{parts.path}?{parts.query}" if parts.query else parts.path
-    return path if parts.netloc == request.host and is_local(path) else "/"
+    return path if parts.netloc == request.host and is_local(path) else start()
 
 
 def remember_next(state: str, path: str) -> None:
     """Keep where the user of a login wants to go, in the session: a path, and no secret."""
     kept = [each for each in session.get(_NEXT, []) if each[0] != state]
-    kept = [*kept, [state, _short(path) if is_local(path) else "/"]][-_MOST_LOGINS:]
+    kept = [*kept, [state, _short(path) if is_local(path) else start()]][-_MOST_LOGINS:]
     while sum(len(each[1]) for each in kept) > _LONGEST:
         kept.pop(0)
     session[_NEXT] = kept
@@ -69,13 +75,13 @@ def remember_next(state: str, path: str) -> None:
 
 def _short(path: str) -> str:
     """Return a path that fits into a cookie, which browsers drop when it is too long."""
-    return next((each for each in (path, path.partition("?")[0]) if len(each) <= _LONGEST), "/")
+    return next((each for each in (path, path.partition("?")[0]) if len(each) <= _LONGEST), start())
 
 
 def next_of(state: str) -> str:
     """Return where the user of a login wants to go."""
-    path = dict(session.get(_NEXT, [])).get(state, "/")
-    return str(path) if is_local(path) else "/"
+    path = dict(session.get(_NEXT, [])).get(state, "")
+    return str(path) if is_local(path) else start()
 
 
 def take_next(state: str) -> str:
@@ -87,7 +93,7 @@ def take_next(state: str) -> str:
 
 def back_to(place: str) -> Link:
     """Return the link to where a user was."""
-    return Link("Back to the start" if place == "/" else "Back to where you were", place)
+    return Link("Back to the start" if place == start() else "Back to where you were", place)
 
 
 def page(
@@ -116,7 +122,7 @@ def page(
     if wants_json():
         answer = jsonify(error=error, message=text, **(told or {}))
     else:
-        links = links or [back_to("/")]
+        links = links or [back_to(start())]
         values = {"title": title, "text": text, "links": links, **values}
         answer = make_response(render_template("mcp_sync/message.html", **values))
     answer.status_code = status

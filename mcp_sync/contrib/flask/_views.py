@@ -23,7 +23,18 @@ from ...errors import (
 )
 from . import _csrf, _forms, _pending, signals
 from ._errors import log, no_authorization
-from ._pages import Link, back_to, http_error, is_local, next_of, page, remember_next, take_next
+from ._pages import (
+    ANSWER,
+    Link,
+    back_to,
+    http_error,
+    is_local,
+    next_of,
+    page,
+    remember_next,
+    start,
+    take_next,
+)
 from ._state import EXTENSION, AppState, logger, state_of
 
 
@@ -63,7 +74,7 @@ def _known(alias: str) -> AppState:
 
 def _next() -> str:
     given = request.values.get("next")
-    return given if given is not None and is_local(given) else "/"
+    return given if given is not None and is_local(given) else start()
 
 
 def connect(alias: str) -> Any:
@@ -216,13 +227,13 @@ def _go_on(state: AppState, pending: _pending.Pending) -> Any:
     try:
         pending.resume(client, answers)
     except InputRequired:
-        return redirect(url_for("mcp_sync.answer", id=pending.id), 303)
+        return redirect(url_for(ANSWER, id=pending.id), 303)
     except (TransportError, CallTimeout) as error:
         if pending.value["status"] != _pending.WAITING:
             raise
         log(error)
         text = "The server cannot be reached; your answer was not sent."
-        links = [Link("Answer once more", url_for("mcp_sync.answer", id=pending.id))]
+        links = [Link("Answer once more", url_for(ANSWER, id=pending.id))]
         status = 504 if isinstance(error, CallTimeout) else 502
         return page(status, text, error="not_sent", alias=alias, links=links)
     signals.send(signals.input_answered, server=alias, principal=pending.value["owner"], id=pending.id)

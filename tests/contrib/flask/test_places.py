@@ -48,6 +48,19 @@ def test_no_other_site_is_gone_to(app: Any, place: str) -> None:
         assert take_next("state") == "/"
 
 
+def test_under_a_path_of_its_own_the_application_begins_there(app: Any) -> None:
+    under: dict[str, Any] = {"base_url": "http://localhost/shop"}
+    with app.test_request_context("/x", **under):
+        remember_next("state", "//evil.example")
+        assert take_next("state") == take_next("unknown") == "/shop/"
+    with app.test_request_context("/x", method="POST", **under):
+        assert here() == "/shop/"
+    with app.test_request_context("/x", method="POST", environ_overrides={"SCRIPT_NAME": "//evil.example"}):
+        assert here() == "/"
+    gone = app.test_client().get("/mcp/input/unknown", **under)
+    assert (gone.status_code, '<a href="/shop/">Back to the start</a>' in gone.text) == (401, True)
+
+
 def test_a_page_with_a_space_in_its_address_gets_the_result_of_its_question() -> None:
     app = make_app(MCP_SERVERS={})
     mcp = app.extensions["the_mcp"]
