@@ -22,7 +22,8 @@ from .._sealing import SealedStore, Sealer
 
 logger = logging.getLogger("mcp_sync.flask")
 
-# Some megabytes of each kind. The hundred visitors of a second have minutes for a login then.
+# Some megabytes of each kind. A login takes two records, so the hundred visitors of a second have more than
+# a minute for it.
 _MOST_PASSING = {"pending": 20_000, "server": 5_000, "input": 5_000}
 _now = time.time
 
