@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db import DatabaseError
+from django.db import DatabaseError, connections
 from rest_framework.response import Response
 from rest_framework.views import exception_handler as usual_handler
 from rest_framework.views import set_rollback
 
 from ...errors import AuthorizationRequired, InputRequired, InsufficientScope, MCPError
+from . import conf
 from ._connections import StoreLocked
-from .middleware import answer_to, logger, status_of
+from .middleware import IS_PROGRAM, answer_to, logger, status_of
 
 _WAIT_FOR_PEOPLE = (AuthorizationRequired, InsufficientScope, InputRequired)
 _TEXTS = {
@@ -44,6 +45,10 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Any:
         return usual_handler(error, context)
     if isinstance(error, StoreLocked) or isinstance(error.__cause__, DatabaseError):
         return None  # The middleware knows what to do, once the transaction of the view is over.
+    if isinstance(error, InputRequired) and _is_rolled_back():
+        # Likewise: what is kept of it now would be rolled back.
+        setattr(context["request"]._request, IS_PROGRAM, True)
+        return None
     if isinstance(error, _WAIT_FOR_PEOPLE):
         answer = answer_to(context["request"]._request, error, as_json=True)
         if answer is not None:
@@ -56,3 +61,9 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Any:
     set_rollback()
     name, detail = found
     return Response({"error": name, "detail": detail}, status=status_of(error))
+
+
+def _is_rolled_back() -> bool:
+    """Whether `set_rollback` has an effect on what is kept."""
+    connection = connections[conf.get("DATABASE")]
+    return bool(connection.settings_dict["ATOMIC_REQUESTS"] and connection.in_atomic_block)

@@ -36,6 +36,7 @@ logger = logging.getLogger("mcp_sync.django")
 
 NO_DATABASE = "The database cannot be reached just now. Please try again later."
 BACK = "Back to where you were"
+IS_PROGRAM = "mcp_sync_is_program"  # an attribute of requests whose answers are JSON, whatever they say
 SCOPES = "mcp_sync_scopes"  # in the session: what a server asked for beyond what was granted
 
 
@@ -96,7 +97,7 @@ class McpSyncMiddleware:
         if isinstance(error, AuthError) and isinstance(error.__cause__, DatabaseError):
             logger.error("The database of the token store failed", exc_info=error)
             return _unavailable(request)
-        return answer_to(request, error)
+        return answer_to(request, error, getattr(request, IS_PROGRAM, False))
 
 
 def _again(request: Any, error: StoreLocked) -> Optional[HttpResponse]:

@@ -50,7 +50,9 @@ def test_a_token_that_is_refused_in_a_transaction_is_refreshed(guarded, ada, ato
     assert guarded.auth.asked["refresh_token"] == 1
 
 
-def test_a_question_has_a_page_and_its_answer_goes_to_the_program(ada):
+@pytest.mark.parametrize("is_atomic", [False, True])
+def test_a_question_has_a_page_and_its_answer_goes_to_the_program(ada, is_atomic, monkeypatch):
+    monkeypatch.setitem(connections.settings["default"], "ATOMIC_REQUESTS", is_atomic)
     with fake_server("desk", tools={"greet": greet}):
         browser = browser_of(ada)
         asked = browser.get("/api/desk/greet/")
