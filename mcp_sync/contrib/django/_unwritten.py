@@ -2,8 +2,10 @@
 
 A transaction locks the whole file, for as long as a call takes, and the token that the call waits for may
 have to be replaced meanwhile: by the very request whose transaction it is, or by another one. Neither can
-wait for the other. So the new record goes into a file that is named like its row, encrypted as there, and
-counts as long as the row has the version that it replaces, or is not there.
+wait for the other. So the new record goes into a file that is named like its row, encrypted as there. It says
+which version of the row it replaces (or that there was no row), and counts as long as that is so: a row that
+somebody else has changed or deleted makes it worth nothing. Whoever reads it and finds the database free
+writes the row, and removes the file.
 """
 
 from __future__ import annotations
@@ -120,5 +122,7 @@ def unwritten_of(connection: Any) -> Optional[Unwritten]:
     path = str(connection.settings_dict["NAME"])
     if path.startswith("file:"):
         path = "" if "mode=memory" in path else url2pathname(urlsplit(path).path)
+    if not path or ":memory:" in path:
+        return None
     # As SQLite does: a link to the file leads to what stands beside it.
-    return Unwritten(os.path.realpath(path)) if path and ":memory:" not in path else None
+    return Unwritten(os.path.realpath(path) if os.path.islink(path) else path)
