@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any, Callable, Optional, TypeVar
 
 from pydantic import BaseModel
@@ -62,7 +63,11 @@ class Calls:
         return self._call(spec, page_params(cursor), model, options, timeout)
 
     def _all(self, fetch: Callable[[Optional[str]], Any], items: str) -> Iterator[Any]:
-        """Follow the pages that ``fetch`` returns, up to ``Limits.pages``.
+        """Iterate over the items of all pages: see `_pages`."""
+        return chain.from_iterable(self._pages(fetch, items))
+
+    def _pages(self, fetch: Callable[[Optional[str]], Any], items: str) -> Iterator[Iterable[Any]]:
+        """Follow the pages that ``fetch`` returns, up to ``Limits.pages``, and give the items of each.
 
         Where pages are kept, one may hold a cursor that the server does not know any more. Then it begins
         anew, once, and leaves out what there was already.
@@ -88,10 +93,8 @@ class Calls:
             if cursor and cursor in seen:
                 shown = excerpt(repr(cursor))
                 raise InvalidResult(f"the server sent the cursor {shown} twice while listing {items}")
-            if keeps:
-                yield from _news(getattr(page, items), given, begins_anew)
-            else:
-                yield from getattr(page, items)
+            found = getattr(page, items)
+            yield _news(found, given, begins_anew) if keeps else found
             if not cursor:
                 return
             seen.add(cursor)

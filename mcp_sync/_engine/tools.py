@@ -54,15 +54,20 @@ class ToolIndex:
             for tool in result.tools:
                 self.mirrored.pop(tool.name, None)
         self._names.update([tool.name for tool in result.tools])
-        for tool in result.tools:
-            if isinstance(tool.output_schema, dict):
-                from .._protocol.schemas import OutputSchema
-
-                self.schemas[tool.name] = OutputSchema(tool.output_schema)
-            elif self.schemas:
-                self.schemas.pop(tool.name, None)
-            if tool.execution is not None or self._admits_tasks:
+        if self.schemas or any(tool.output_schema is not None for tool in result.tools):
+            self._learn_schemas(result.tools)
+        if self._admits_tasks or any(tool.execution is not None for tool in result.tools):
+            for tool in result.tools:
                 self._learn_task_support(tool)
+
+    def _learn_schemas(self, tools: list[Tool]) -> None:
+        from .._protocol.schemas import OutputSchema
+
+        for tool in tools:
+            if isinstance(tool.output_schema, dict):
+                self.schemas[tool.name] = OutputSchema(tool.output_schema)
+            else:
+                self.schemas.pop(tool.name, None)
 
     def _learn_task_support(self, tool: Tool) -> None:
         support = tool.execution.task_support if tool.execution is not None else None
