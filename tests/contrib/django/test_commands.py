@@ -149,6 +149,12 @@ def test_a_user_is_connected_in_the_terminal(guarded, ada, monkeypatch):
     assert Grant.objects.get().user == ada
 
 
+def test_a_login_without_an_address_is_one_line(guarded, ada, monkeypatch):
+    monkeypatch.setattr("sys.stdin", StringIO())
+    with pytest.raises(CommandError, match="no address was given"):
+        run("mcp_login", "guarded", user="ada")
+
+
 def test_what_is_over_is_deleted(guarded, ada):
     browser_of(ada).post("/mcp/connect/guarded/")
     with fake_server("desk", tools={"greet": lambda context: context.elicit("Who?", {"type": "object"})}):

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.core.management.base import CommandError
+
 from mcp_sync.contrib.django import conf
 from mcp_sync.contrib.django.authorization import path_of
 from mcp_sync.contrib.django.servers import mcp
@@ -34,5 +36,9 @@ class Command(ServerCommand):
         flow = oauth.begin(server.url, uri)
         self.stdout.write(f"Open this address, and log in:\n{flow.url}\n")
         self.stdout.write("The browser may show an error then. Paste the address that it shows:")
-        oauth.finish(input().strip())
+        try:
+            address = input().strip()
+        except EOFError:
+            raise CommandError("no address was given, so nothing has changed") from None
+        oauth.finish(address)
         self.stdout.write(f"connected to {server.alias}")
