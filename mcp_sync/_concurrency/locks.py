@@ -7,8 +7,9 @@ block began that would release it. It may also call the very code that it interr
 from __future__ import annotations
 
 import os
+import sys
 import threading
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 from .deadline import Deadline
 
@@ -45,6 +46,19 @@ def take(lock: Any, seconds: float, got: list[bool]) -> bool:
     """
     got.extend(map(lock.acquire, (seconds > 0,), (seconds if seconds > 0 else -1,)))
     return got[0]
+
+
+def is_running(method: Callable[..., Any], owner: object, thread: Optional[int] = None) -> bool:
+    """Look whether a thread, this one by default, is in the midst of a method of this very object.
+
+    Only the stack tells for sure: a mark would stay where a handler raises before it is taken away.
+    """
+    frame = sys._getframe(1) if thread is None else sys._current_frames().get(thread)
+    while frame is not None:
+        if frame.f_code is method.__code__ and frame.f_locals.get("self") is owner:
+            return True
+        frame = frame.f_back
+    return False
 
 
 class Latch:

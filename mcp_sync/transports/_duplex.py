@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, Optional, Protocol, Union
 
 from .._concurrency.deadline import Deadline
-from .._concurrency.locks import AT_ONCE, take
+from .._concurrency.locks import AT_ONCE, is_running, take
 from .._concurrency.notes import note
 from .._concurrency.pending import PendingCall
 from .._protocol.codec import decode
@@ -217,16 +216,8 @@ class Outlet:
         return self._advance()
 
     def _is_interrupted(self) -> bool:
-        """Whether this thread is in `_advance` already, and would then write the same bytes once more.
-
-        Only the stack tells: a mark would stay where a handler raises before it is taken away.
-        """
-        frame = sys._getframe(1) if self._frame is not None else None
-        while frame is not None:
-            if frame.f_code is Outlet._advance.__code__ and frame.f_locals["self"] is self:
-                return True
-            frame = frame.f_back
-        return False
+        """Whether this thread is in `_advance` already, and would then write the same bytes once more."""
+        return self._frame is not None and is_running(Outlet._advance, self)
 
     def _advance(self) -> bool:
         """Write what fits of the frame that was begun; return whether there is none any more."""

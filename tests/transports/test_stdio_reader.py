@@ -166,6 +166,27 @@ def test_a_turn_that_was_lost_to_an_interrupt_is_taken_back(monkeypatch):
         assert server.call("quick", {"n": 1}) == {"n": 1}
 
 
+@pytest.mark.parametrize("caller", ["the same thread", "another thread"])
+def test_a_turn_that_an_interrupt_has_kept_from_being_given_back_is_taken_back(monkeypatch, caller):
+    monkeypatch.setattr(reader, "_TURN_LOST", 0.05)
+    with running(ON_DEMAND) as server:
+        warm_up(server)
+        stdout = server.channel._server.reader
+        # As Python 3.9 and 3.10 may leave it.
+        assert poll(lambda: server.call("quick") is not None and stdout._turn.acquire(False))
+        stdout.looker.append(threading.get_ident())
+        if caller == "the same thread":
+            assert server.call("quick", {"n": 1}) == {"n": 1}
+        else:
+            answers = []
+            thread = threading.Thread(target=lambda: answers.append(server.call("quick", {"n": 1})))
+            thread.start()
+            thread.join(5)
+            assert answers == [{"n": 1}]
+        assert stdout.looker == []
+        assert server.call("quick", {"n": 2}) == {"n": 2}
+
+
 def strike(server, handler):
     """Have a signal handler strike once while the main thread reads its own answer."""
     receive = server.inbound.receive

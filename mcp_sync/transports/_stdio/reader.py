@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import signal
+import sys
 import threading
 import time
 import weakref
@@ -11,7 +12,7 @@ from itertools import compress
 from typing import Callable, Optional
 
 from ..._concurrency.deadline import Deadline
-from ..._concurrency.locks import AT_ONCE
+from ..._concurrency.locks import AT_ONCE, is_running
 from ..._concurrency.notes import note
 from ..._concurrency.pending import PendingCall
 from ...errors import ConnectionLost, MCPError, MessageTooLarge
@@ -86,7 +87,7 @@ class StdoutReader:
     @property
     def is_interrupted(self) -> bool:
         """Whether this thread is in the midst of `look`: then a signal handler asks."""
-        return threading.get_ident() in self.looker
+        return threading.get_ident() in self.looker and is_running(StdoutReader.look, self)
 
     # --- on the thread of a call -----------------------------------------------------------------
 
@@ -160,9 +161,19 @@ class StdoutReader:
 
     def _take_turn(self) -> None:
         while not self._turn.acquire(timeout=_TURN_LOST):
-            # Taken by a caller in which a signal handler has raised before it could even begin.
-            if not self.looker:
+            if not self._somebody_looks():
+                del self.looker[:]
                 self._turn.release()
+
+    def _somebody_looks(self) -> bool:
+        """Look whether the turn is taken in earnest.
+
+        Before Python 3.11 a signal handler may raise in front of what gives it back.
+        """
+        for thread in self.looker[:]:
+            # (What is no thread is a greenlet.)
+            return thread not in sys._current_frames() or is_running(StdoutReader.look, self, thread)
+        return False
 
     def _has_calls(self) -> bool:
         self._others[:] = [call for call in self._others if not call.settled]
