@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from datetime import timedelta
@@ -284,3 +285,15 @@ def test_what_a_server_tells_becomes_signals(reports):
     finally:
         signals.tools_changed.disconnect(hear)
     assert told == ["reports"]
+
+
+def test_who_listens_is_stopped_by_ctrl_c(reports):
+    class Out(StringIO):
+        def write(self, text):
+            if "listening" in text:
+                signal.raise_signal(signal.SIGINT)
+            return super().write(text)
+
+    out = Out()
+    call_command("mcp_listen", "reports", stdout=out)
+    assert out.getvalue() == ""

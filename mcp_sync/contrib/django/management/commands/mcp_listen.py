@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from django.db import close_old_connections
@@ -30,7 +31,8 @@ class Command(ServerCommand):
         """Do it."""
         view = self.view(mcp[options["server"]], options["user"])
         left = options["events"]
-        with view.listen(tools=True, resources=options["resource"]) as events:
+        # Ctrl-C is how one that runs in a terminal is stopped.
+        with suppress(KeyboardInterrupt), view.listen(tools=True, resources=options["resource"]) as events:
             self.stdout.write("listening")
             for event in events:
                 self.tell(options["server"], event)
