@@ -157,10 +157,10 @@ def _send(task: MCPTask, job: Mapping[str, Any], seconds: float, failures: int) 
     then = {**carried(task.request), "task_id": task.request.id, "retry": True, "retry_policy": _PATIENCE}
     try:
         task.app.tasks[POLL].apply_async((dict(job), failures), countdown=seconds, **then)
-    except OperationalError as error:
+    except (OperationalError, SoftTimeLimitExceeded) as error:
         if task.acks_late:
             # The broker is away, and will give this message to somebody when it is back.
-            raise Reject(f"the next look cannot be sent: {error}", requeue=True) from error
+            raise Reject(f"the next look cannot be sent: {error!r}", requeue=True) from error
         done = _let_go(task, _handle(task, job), job)
         logger.warning("Nobody follows the call of the task %s any more: it %s", task.request.id, done)
         raise
