@@ -76,7 +76,9 @@ class Keys:
         self._declared = declared
         self._versions: dict[str, str] = {}
         if principal is not None:
-            self._fixed = _digest("principal", principal)
+            # Where it is known, that of the server, too: the same user may be somebody else there by now.
+            account = getattr(getattr(target, "auth", None), "account", "")
+            self._fixed = _digest("principal", principal, *([account] if account else []))
         else:
             self._credentials, changes = credentials_of(target)
             if not changes:

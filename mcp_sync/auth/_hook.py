@@ -76,6 +76,8 @@ class TokenAuth(AuthBase):
             for.
     """
 
+    # What tells the account at the server from another one of the same user, for what is kept of answers.
+    account: str = ""
     _registered_for: Optional[str] = None
     _interactive = False
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from .._concurrency import fork
 from ..auth._hook import TokenAuth
-from ._one_look import look_again
+from ._one_look import look_again, note_account
 
 if TYPE_CHECKING:
     from ._kept_view import KeptView
@@ -83,6 +83,9 @@ class UserClients:
 def _made(client: Any, principal: str, credentials: Mapping[str, Any]) -> tuple[Any, KeptView, Any]:
     with fork.hold_off():
         from ._kept_view import KeptView
+    auth, plan = credentials.get("auth"), client._engine.plan
+    if plan.cache is not None and isinstance(auth, TokenAuth):
+        note_account(auth, plan.target.url)
     view = client.for_principal(principal, **credentials)
     view.__class__ = KeptView
-    return client, view, credentials.get("auth")
+    return client, view, auth

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+from contextlib import suppress
 from typing import Any, Optional
 
 from ..auth import Key
@@ -39,6 +41,11 @@ class OneLookVault(Vault):
         """Whether the user has logged in since this was first looked into, perhaps as somebody else."""
         return self._logins is not None and self._logins[0] != self._logins[1]
 
+    @property
+    def login(self) -> str:
+        """The login that was seen first, empty if none was."""
+        return repr(self._logins[0][-1]) if self._logins and self._logins[0] else ""
+
     def found(self, server: str) -> Optional[ServerRecord]:
         """See `Vault.found`."""
         return self._seen(super().found(server))
@@ -75,6 +82,17 @@ class OneLookVault(Vault):
             return None
         grant = self._understood(Grant, grant_key, stored[grant_key])
         return None if grant is None else Kept(grant, stored[grant_key].version)
+
+
+def note_account(oauth: TokenAuth, url: str) -> None:
+    """Have answers that are kept for a user be those for the account that they have logged in with now.
+
+    As long as that is not known, they are for this object alone.
+    """
+    if isinstance(oauth.vault, OneLookVault):
+        with suppress(MCPError):
+            oauth._access_of(url).read()
+        oauth.account = oauth.vault.login or secrets.token_hex(16)
 
 
 def look_once(oauth: TokenAuth) -> None:

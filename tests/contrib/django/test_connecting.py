@@ -383,3 +383,33 @@ def test_a_user_has_one_session_at_an_older_server_until_they_connect_anew(ada, 
                 browser.post("/mcp/disconnect/guarded/")
                 assert browser.get("/whoami/").status_code == 302
                 mcp.reset()
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_who_has_another_account_at_the_server_gets_no_answers_kept_for_the_first(ada, leaves):
+    def mine(context):
+        return f"that of {auth.user_of(context.headers)}"
+
+    def read(servers=mcp):
+        return servers["guarded"].for_user(ada).read_resource("mine://").contents[0].text
+
+    with FakeAuthorizationServer(user="someone") as auth:
+        fake = FakeServer(principal=auth.user_of, ttl_ms=60_000)
+        fake.add_resource("mine://", mine)
+        with fake.serve_http(intercept=auth.guard()) as endpoint:
+            servers = {"guarded": {"URL": endpoint.url, "AUTH": {"KIND": "oauth"}}}
+            with override_settings(MCP_SYNC={"SERVERS": servers, "RESPONSE_CACHE": "default"}):
+                browser = browser_of(ada)
+                connect(browser, auth, "first")
+                assert [read(), read()] == ["that of first"] * 2
+                with _another_process() as other:
+                    assert read(other) == "that of first"
+                assert len(fake.received("resources/read")) == 1
+                if leaves:
+                    browser.post("/mcp/disconnect/guarded/")
+                connect(browser, auth, "second")
+                assert [read(), read()] == ["that of second"] * 2
+                with _another_process() as other:
+                    assert read(other) == "that of second"
+                mcp.reset()
+    assert len(fake.received("resources/read")) == 2
