@@ -83,12 +83,13 @@ def exit_code(error: BaseException) -> ExitCode:
     return found
 
 
-def report(error: BaseException, as_json: bool) -> None:
+def report(error: BaseException, as_json: bool, is_login: bool = False) -> None:
     """Tell on standard error what went wrong.
 
     Args:
         error: What ended the command.
         as_json: In one line of JSON, for programs.
+        is_login: Whether it was a login that failed, so that to log in is no advice.
     """
     code = exit_code(error)
     if code is ExitCode.BROKEN_PIPE:
@@ -106,7 +107,7 @@ def report(error: BaseException, as_json: bool) -> None:
         click.echo(f"{line_break}mcp-sync: interrupted", err=True)
     else:
         click.echo(f"mcp-sync: {clean(_message(error))}", err=True)
-        if _wants_login(error):
+        if not is_login and _wants_login(error):
             click.echo(f"mcp-sync: {_LOG_IN}", err=True)
 
 

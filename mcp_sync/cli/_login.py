@@ -8,9 +8,10 @@ from typing import Any, Optional
 import click
 
 from .._protocol.urls import public_url
+from ..errors import MCPError
 from . import _show
 from ._completing import servers_first
-from ._exit import ExitCode
+from ._exit import ExitCode, exit_code, report
 from ._logins import keep_login, known_logins, login_of, make_auth
 from ._opened import opened
 from ._options import CommonOptions, common_options
@@ -64,8 +65,12 @@ def login(
         auth.logout(url)
     if new_client:
         auth.reset_client(url)
-    with opened(options, server, auth=auth) as (client, budget, _):
-        client.send_ping(**budget.left())
+    try:
+        with opened(options, server, auth=auth) as (client, budget, _):
+            client.send_ping(**budget.left())
+    except MCPError as error:
+        report(error, options.as_json, is_login=True)
+        return exit_code(error)
     status = auth.status(url)
     if status.state == "none":
         click.echo("The server does not ask anybody to log in.", err=True)

@@ -9,6 +9,7 @@ import threading
 import urllib.request
 import webbrowser
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from auth.oauth_server import OAuthServer, json_reply, protected
 from command_line import invoke
 
+from mcp_sync.auth import LoopbackBrowser
 from mcp_sync.cli.demo_server import build
 from mcp_sync.testing import FakeAuthorizationServer
 from mcp_sync.testing._http import HTTPEndpoint
@@ -101,6 +103,18 @@ def test_a_user_who_refuses_ends_it_with_6(
     assert ran.code == 6
     assert "Traceback" not in ran.err
     assert invoke("status").err == "There are no logins.\n"
+
+
+def test_a_login_that_fails_does_not_advise_to_log_in(
+    endpoint: HTTPEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webbrowser, "open", lambda url: True)
+    monkeypatch.setattr("mcp_sync.auth.LoopbackBrowser", partial(LoopbackBrowser, timeout=0.2))
+    ran = invoke("login", endpoint.url)
+
+    assert ran.code == 6
+    assert "mcp-sync: nobody has logged in at " in ran.err
+    assert "perhaps you have to log in" not in ran.err
 
 
 def test_a_server_that_asks_nobody_needs_no_login() -> None:
