@@ -101,7 +101,7 @@ class MCP:
         return function
 
     def token_loader(self, function: F) -> F:
-        """Decorate ``load(key)``, which returns the text that is kept under a key, or ``None``."""
+        """Decorate ``load(key)``, which returns the text that is kept under a key by now, or ``None``."""
         self._load = function
         return function
 

@@ -13,7 +13,7 @@ from typing import Any, Callable, Optional
 
 from ..._concurrency.deadline import Deadline
 from ...auth import Key, MemoryStore, Stored
-from ...auth._locks import ThreadLocks
+from ...auth._locks import ThreadLocks, wait_until_taken
 from ...auth._store import new_version
 from ...auth._vault import PENDING_LIFE
 from ...config import ConfigError
@@ -25,6 +25,9 @@ logger = logging.getLogger("mcp_sync.flask")
 # Some megabytes of each kind. A login takes two records, so the hundred visitors of a second have more than
 # a minute for it.
 _MOST_PASSING = {"pending": 20_000, "server": 5_000, "input": 5_000}
+# Whoever holds a lock among processes is done within half of this, or has died.
+_LOCK_SECONDS = 60.0
+_FIRST_LOOK, _LAST_LOOK = 0.005, 0.1
 _now = time.time
 
 Loader = Callable[[str], Optional[str]]
@@ -128,7 +131,9 @@ class HookStore:
         old = self._loaded(name)
         if (None if old is None else _read(old).version) != expected:
             return False
-        new = None if value is None else json.dumps([new_version(), dict(value)])
+        return self._saved(name, None if value is None else json.dumps([new_version(), dict(value)]), old)
+
+    def _saved(self, name: str, new: Optional[str], old: Optional[str]) -> bool:
         try:
             return self._save(name, new, old) is not False
         except Exception as error:
@@ -146,9 +151,35 @@ class HookStore:
 
     @contextmanager
     def lock(self, key: Key, deadline: Deadline) -> Iterator[None]:
-        """See `mcp_sync.auth.Store`. Holds for the threads of this process."""
+        """See `mcp_sync.auth.Store`. Among processes it is a text of its own, which counts for a minute."""
+        name = key_digest(key._replace(kind=f"{key.kind} lock"))
         with self._locks.hold(key, deadline):
-            yield
+            mine = ""
+
+            def is_taken() -> bool:
+                nonlocal mine
+                there = self._loaded(name)
+                if there is not None and _ends_at(there) > _now():
+                    return False
+                mine = json.dumps([new_version(), _now() + _LOCK_SECONDS])
+                # A function that replaces any text says nothing of a lost race.
+                return self._saved(name, mine, there) and self._loaded(name) == mine
+
+            wait_until_taken(is_taken, deadline, _FIRST_LOOK, _LAST_LOOK)
+            try:
+                yield
+            finally:
+                try:
+                    self._saved(name, None, mine)
+                except AuthError as error:
+                    logger.warning("A lock counts for another minute at most: %s", error)
+
+
+def _ends_at(text: str) -> float:
+    try:
+        return float(json.loads(text)[1])
+    except (ValueError, TypeError, IndexError, KeyError):
+        return 0.0
 
 
 def _read(text: str) -> Stored:

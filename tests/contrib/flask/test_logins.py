@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import sqlalchemy as sa
 
-from mcp_sync.auth import SQLiteStore
-from mcp_sync.contrib.flask import SQLAlchemyTokenStore, signals
+from mcp_sync import CallTimeout
+from mcp_sync.auth import Deadline, Key, SQLiteStore
+from mcp_sync.contrib.flask import SQLAlchemyTokenStore, _stores, signals
+from mcp_sync.contrib.flask._stores import HookStore
 
 from .site import World, close, csrf_of, make_app, world
 
@@ -215,6 +218,70 @@ def test_hooks_keep_encrypted_texts_and_a_lost_race_is_noticed(site: World) -> N
     assert rows
     assert not [token for token in site.auth._grants.access if token in str(rows)]
     close(app)
+
+
+def test_of_processes_with_hooks_one_renews_a_grant_and_the_other_sees_it(site: World) -> None:
+    rows: dict[str, str] = {}
+    guard = threading.Lock()
+
+    def save(key: str, text: Any, old: Any) -> bool:
+        with guard:
+            if rows.get(key) != old:
+                return False
+            rows.pop(key, None) if text is None else rows.update({key: text})
+            return True
+
+    apps = [site.app() for _ in range(2)]  # Two processes, as far as their hooks can tell.
+    for app in apps:
+        app.extensions["the_mcp"].token_loader(rows.get)
+        app.extensions["the_mcp"].token_saver(save)
+    browsers = [logged_in(app) for app in apps]
+    site.come_back(browsers[0], browsers[0].get("/use/safe/add").location)
+    kept = set(rows)
+    for _ in range(10):
+        assert [browser.get("/use/safe/add").status_code for browser in browsers] == [200, 200]
+        site.auth._grants.access.clear()
+        start, seen = threading.Barrier(2), []
+
+        def use(browser: Any, start: Any = start, seen: Any = seen) -> None:
+            start.wait(20)
+            seen.append(browser.get("/use/safe/add").status_code)
+
+        threads = [threading.Thread(target=use, args=(browser,)) for browser in browsers]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        assert seen == [200, 200]
+    assert set(rows) == kept  # No lock is left.
+    for app in apps:
+        close(app)
+
+
+def test_a_lock_of_a_process_that_died_ends_by_itself(monkeypatch: Any) -> None:
+    rows: dict[str, Any] = {}
+    key, now = Key("grant", principal="user:ada"), [1000.0]
+    monkeypatch.setattr(_stores, "_now", lambda: now[0])
+
+    def store(saver: Any) -> HookStore:
+        return HookStore(rows.get, saver)
+
+    def save(name: str, text: Any, old: Any) -> None:
+        rows[name] = text
+
+    def fail(name: str, text: Any, old: Any) -> None:
+        if text is None:
+            raise OSError
+        rows[name] = text
+
+    with store(fail).lock(key, Deadline(5)), pytest.raises(CallTimeout), store(save).lock(key, Deadline(0.1)):
+        pass
+    with pytest.raises(CallTimeout), store(save).lock(key, Deadline(0.1)):
+        pass
+    now[0] += 61
+    for _ in range(2):
+        with store(save).lock(key, Deadline(5)):
+            pass
 
 
 def test_the_metadata_document_is_there_where_it_is_wanted(site: World, app: Any) -> None:
