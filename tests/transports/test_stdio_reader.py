@@ -14,8 +14,9 @@ import pytest
 from stdio_support import SLACK, poll, running
 
 from mcp_sync._concurrency.deadline import Deadline
+from mcp_sync._concurrency.threads import spawn
 from mcp_sync.errors import ConnectionLost, UsageError
-from mcp_sync.transports._stdio import reader
+from mcp_sync.transports._stdio import channel, pipes, reader
 
 READER = "mcp_sync-test-reader"
 HERE = threading.main_thread().name
@@ -135,6 +136,42 @@ def test_a_quick_call_beside_a_slow_one_is_quick():
         assert time.monotonic() - started < 1.0 + SLACK
         server.notify("answer")
         assert slow.wait()
+
+
+# --- where pipes cannot be polled ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def no_poll(monkeypatch):
+    for module in (channel, pipes, reader):
+        monkeypatch.setattr(module, "CAN_POLL", False)
+
+
+def test_a_call_before_the_reading_thread_has_begun_does_not_read_past_its_deadline(no_poll, monkeypatch):
+    begin = threading.Event()
+
+    def spawn_late(owner, role, target, *args):
+        def run(*args):
+            assert role != "reader" or begin.wait(5)
+            target(*args)
+
+        return spawn(owner, role, run, *args)
+
+    monkeypatch.setattr(channel, "spawn", spawn_late)
+    with running(ON_DEMAND) as server:
+        started = time.monotonic()
+        call = server.begin("slow", timeout=0.1)
+        assert not call.wait()
+        assert time.monotonic() - started < 0.1 + SLACK
+        begin.set()
+        assert server.call("quick", {"n": 1}) == {"n": 1}
+
+
+def test_no_answered_call_is_kept(no_poll):
+    with running(ON_DEMAND) as server:
+        for n in range(10):
+            assert server.call("quick", {"n": n}) == {"n": n}
+        assert len(server.channel._server.reader._others) <= 1
 
 
 # --- signals ---------------------------------------------------------------------------------------------

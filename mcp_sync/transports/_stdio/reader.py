@@ -71,8 +71,10 @@ class StdoutReader:
         self._lines = LineBuffer(self._limit)
         self._read_soon = process.stdout.read_soon
         # The turn: guards the pipe's end and `_lines`. Its holder waits for the pipe and delivers what
-        # comes. Only the reading thread ever waits for it.
+        # comes. Only the reading thread ever waits for it, and has it from the start: where pipes cannot be
+        # polled, nobody else may read.
         self._turn = threading.Lock()
+        self._turn.acquire()
         # Held while the reading thread may stand back. A plain lock, released to rouse it: an Event runs
         # Python code under its own lock, in which a signal handler may raise.
         self._asleep = threading.Lock()
@@ -152,9 +154,8 @@ class StdoutReader:
             if receiver is not None:
                 receiver.deliver(line)
 
-        self._take_turn()
         while self._read(deliver, self._process.stdout.read_onto):
-            if CAN_POLL and self._others and not self._has_calls():
+            if self._others and not self._has_calls() and CAN_POLL:
                 self._turn.release()
                 self._stand_back()
                 self._take_turn()
