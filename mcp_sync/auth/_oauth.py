@@ -22,7 +22,7 @@ from . import _code_flow
 from ._access import Access
 from ._answers import quoted
 from ._current import Current
-from ._errand import Errand
+from ._errand import Errand, errand_here
 from ._flow import Flow, params_of, read_pending
 from ._hook import TokenAuth
 from ._interaction import Asking, Interaction, LoopbackBrowser
@@ -328,7 +328,7 @@ class OAuth(TokenAuth):
         check_redirect_uri(uri)
         named = None if scopes is None else scope_union(*as_scopes(scopes))
         access = self._access_named(server_url)
-        errand = Errand()
+        errand = errand_here()
         found = access.authority.find(errand, None)
         login = Login(access, errand, found, None, None, None)
         scope = login.scope_for(self.scopes) if scopes is None else named
@@ -386,7 +386,7 @@ class OAuth(TokenAuth):
         held = current.grant if current is not None else None
         try:
             work = Work(access.login_name, lambda own: self._redeem(access, own, known, code, held))
-            work.done(Errand(), begin=True)
+            work.done(errand_here(), begin=True)
         except TokenRequestFailed as error:
             client = read_record(ClientRecord, known.client)
             if error.transient:

@@ -7,7 +7,7 @@ own. Templates are in ``mcp_sync/``; a template ``mcp_sync/base.html`` of yours 
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Any, Optional
 from urllib.parse import urlencode
 
@@ -22,6 +22,8 @@ from django.views import View
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
 
+from ..._concurrency.deadline import Deadline
+from ...auth._errand import Errand
 from ...auth._records import Key
 from ...errors import AccessDenied, AuthError, CallTimeout, MCPError, UsageError
 from . import conf
@@ -106,6 +108,10 @@ class ServerView(Page):
                 raise Http404("There is no such server.") from error
         logger.error("The server %s cannot be used: %s", self.alias, error)
         return self.problem(_NOT_SET_UP, 500)
+
+    def in_time(self) -> AbstractContextManager[None]:
+        """Have what asks other servers in the block end within ``DEFAULT_DEADLINE``, by `CallTimeout`."""
+        return Errand(deadline=Deadline(conf.get("DEFAULT_DEADLINE"))).here()
 
     def may_connect(self, request: Any) -> bool:
         """Whether this user may connect: everybody for themselves, for all only who may add grants."""
@@ -193,7 +199,8 @@ class ConnectView(ServerView):
         assert oauth is not None
         scopes = request.session.get(SCOPES, {}).get(alias)
         try:
-            flow = oauth.begin(self.server.url, self.redirect_uri(), scopes or None)
+            with self.in_time():
+                flow = oauth.begin(self.server.url, self.redirect_uri(), scopes or None)
         except UsageError as error:
             return self.not_set_up(error)
         except (AuthError, CallTimeout) as error:
@@ -221,7 +228,8 @@ class CallbackView(ServerView):
         oauth = self.server.oauth_for(request.user)
         assert oauth is not None
         try:
-            oauth.finish(dict(request.GET.lists()))
+            with self.in_time():
+                oauth.finish(dict(request.GET.lists()))
         except AccessDenied:
             return self.problem("Access was not granted, so nothing has changed.", 403, again=True)
         except (AuthError, CallTimeout) as error:

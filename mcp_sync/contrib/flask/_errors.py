@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Any, Optional, Union
 from urllib.parse import parse_qs, urlsplit
 
 from flask import Flask, redirect, request, url_for
@@ -19,6 +19,7 @@ from ...errors import (
     HTTPStatusError,
     InputRequired,
     InsufficientScope,
+    MCPError,
     ProtocolError,
     RemoteError,
     TransportError,
@@ -125,8 +126,12 @@ def visit(error: UrlElicitationRequired) -> Any:
 
 def too_slow(error: CallTimeout) -> Any:
     """The server has not answered within the time of the request."""
+    return _late(error, _once_more())
+
+
+def _late(error: CallTimeout, links: Sequence[Link]) -> Any:
     log(error)
-    return page(504, f"The server did not answer in time. {_LATER}", error="timeout", links=_once_more())
+    return page(504, f"The server did not answer in time. {_LATER}", error="timeout", links=links)
 
 
 def http_status(error: HTTPStatusError) -> Any:
@@ -157,14 +162,17 @@ def no_answer(error: Exception) -> Any:
     return page(502, text, error="bad_gateway", links=_once_more())
 
 
-def no_authorization(error: AuthError, links: Optional[Sequence[Link]] = None) -> Any:
+def no_authorization(error: Union[AuthError, CallTimeout], links: Optional[Sequence[Link]] = None) -> Any:
     """There is no grant, and why."""
     links = _once_more() if links is None else links
+    if isinstance(error, CallTimeout):
+        return _late(error, links)
     if isinstance(error, AccessDenied):
         text = "Access was not granted, so nothing has changed."
         return page(403, text, error="access_denied", links=links)
     log(error)
-    if type(error) is AuthError and error.__cause__ is not None:
+    # Of a server that cannot be asked, the cause is an error of this library.
+    if type(error) is AuthError and not isinstance(error.__cause__, (MCPError, type(None))):
         return busy(NO_STORE, 5.0, links)
     if error.transient:
         return busy(NO_CONNECTION, 5.0, links)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 from urllib.parse import unquote, urlencode, urlsplit
 
 from flask import Blueprint, abort, jsonify, redirect, render_template, request, url_for
 from werkzeug.exceptions import HTTPException, NotFound
 
+from ..._concurrency.deadline import Deadline
 from ...auth import Key
+from ...auth._errand import Errand
 from ...auth._store_edge import StoreEdge
 from ...errors import (
     AccessDenied,
@@ -86,11 +89,16 @@ def connect(alias: str) -> Any:
         return render_template("mcp_sync/connect.html", **values)
     _csrf.check()
     try:
-        flow = state.oauth(alias, state.principal()).begin(url)
-    except AuthError as error:
+        with _in_time(state):
+            flow = state.oauth(alias, state.principal()).begin(url)
+    except (AuthError, CallTimeout) as error:
         return no_authorization(error, _connect_again(alias, place))
     remember_next(flow.state, place)
     return redirect(flow.url, 303)
+
+
+def _in_time(state: AppState) -> AbstractContextManager[None]:
+    return Errand(deadline=Deadline(state.settings.seconds("DEADLINE"))).here()
 
 
 def _connect_again(alias: str, place: str) -> list[Link]:
@@ -112,8 +120,9 @@ def callback(alias: str) -> Any:
         text = "This answer belongs to the login of somebody else."
         return page(403, text, error="login_of_another", alias=alias, links=links)
     try:
-        oauth.finish(request.query_string.decode("ascii", "replace"))
-    except AuthError as error:
+        with _in_time(state):
+            oauth.finish(request.query_string.decode("ascii", "replace"))
+    except (AuthError, CallTimeout) as error:
         if type(error) is AuthError and error.__cause__ is None:
             return _nothing_to_finish(state, alias, token, links)
         if isinstance(error, AccessDenied):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import timeit
 
 import pytest
@@ -49,6 +50,30 @@ def test_a_view_whose_token_store_is_down_is_503_and_says_so(guarded, ada, broke
     assert (told.status_code, told.json()) == (503, {"error": "temporarily_unavailable"})
     with override_settings(DEBUG=True):
         assert browser.get("/whoami/").status_code == 500
+
+
+def test_who_connects_to_a_server_that_never_answers_waits_for_the_deadline(ada):
+    answers = threading.Event()
+    with FakeServer().serve_http(intercept=lambda request: answers.wait(60) and None) as endpoint:
+        servers = {"guarded": {"URL": endpoint.url, "AUTH": {"KIND": "oauth"}}}
+        with override_settings(MCP_SYNC={"SERVERS": servers, "DEFAULT_DEADLINE": 0.3}):
+            page = browser_of(ada).post("/mcp/connect/guarded/")
+        answers.set()
+    assert page.status_code == 504
+    assert "did not answer in time" in page.content.decode()
+
+
+def test_who_comes_back_to_a_server_that_never_answers_waits_for_the_deadline(guarded, ada, monkeypatch):
+    browser, answers = browser_of(ada), threading.Event()
+    back = guarded.auth.consent(browser.post("/mcp/connect/guarded/")["Location"], "ada at the server")
+    usual = guarded.auth._endpoint.intercept
+    wait = lambda request: answers.wait(60) and usual(request)  # noqa: E731
+    monkeypatch.setattr(guarded.auth._endpoint, "intercept", wait)
+    with override_settings(MCP_SYNC={"SERVERS": guarded.servers, "DEFAULT_DEADLINE": 0.3}):
+        page = browser.get(back)
+    answers.set()
+    assert page.status_code == 504
+    assert "did not answer in time" in page.content.decode()
 
 
 @pytest.mark.parametrize("page", ["connect", "callback"])
