@@ -12,7 +12,7 @@ from .._concurrency.locks import AT_ONCE, is_running, take
 from .._concurrency.notes import note
 from .._concurrency.pending import PendingCall
 from .._protocol.codec import decode
-from .._protocol.striking import cleaned
+from .._protocol.striking import cleaned, struck
 from ..errors import CallTimeout, InvalidMessage, MCPError, UsageError
 from ._base import Inbound
 
@@ -71,6 +71,7 @@ class Intake:
         excerpt = message[: _EXCERPT + 1].decode("utf-8", "replace").strip()
         if len(excerpt) > _EXCERPT:
             excerpt = f"{excerpt[:_EXCERPT]}..."
+        excerpt = struck(excerpt, self.secrets)
         self._skipped.append(excerpt)
         level = logging.DEBUG if self._has_warned else logging.WARNING
         self._has_warned = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import threading
@@ -56,6 +57,23 @@ def test_an_error_quotes_the_last_lines_of_standard_error_and_keeps_more():
         error = server.inbound.loss(2)
         assert error.stderr_tail.splitlines() == [f"line {number}" for number in range(30)]
         assert str(error).split("ended with:\n")[1].splitlines() == [f"line {n}" for n in range(20, 30)]
+
+
+def test_an_error_does_not_show_the_credentials_that_the_server_repeats(caplog):
+    caplog.set_level(logging.DEBUG, "mcp_sync.stdio")
+    code = """
+        print("no message", os.environ["API_KEY"], flush=True)
+        sys.stderr.write("key " + os.environ["API_KEY"] + " is wrong in zone " + os.environ["ZONE"])
+        sys.exit(1)
+    """
+    with running(code, env={"API_KEY": "the-key-of-ada", "ZONE": "europe-west1"}) as server:
+        error = server.inbound.loss()
+    assert error.stderr_tail == "key (secret) is wrong in zone europe-west1"
+    log = "".join(caplog.messages)
+    assert "key (secret) is wrong" in log
+    assert "no message (secret)" in log
+    assert "no message (secret)" in str(error)
+    assert "the-key-of-ada" not in str(error) + log
 
 
 def test_a_signal_that_ended_the_server_is_named():

@@ -17,7 +17,7 @@ from ...errors import ConnectFailed, ConnectionLost, UsageError
 from .._base import Frame, Inbound, Settings, Wire
 from .._duplex import Intake, Outlet
 from .launch import child_environment
-from .masking import shown_command
+from .masking import secrets_among, shown_command
 from .pipes import CAN_POLL
 from .process import ServerProcess
 from .reader import StdoutReader
@@ -82,7 +82,8 @@ class StdioChannel:
 
     def _serve(self, process: ServerProcess, intake: Intake) -> _Server:
         name = self._settings.name
-        tail = StderrTail(self._target.stderr, self._settings.limits.stderr_lines)
+        intake.secrets = secrets_among(self._target.env or {})
+        tail = StderrTail(self._target.stderr, self._settings.limits.stderr_lines, intake.secrets)
         threads: list[threading.Thread] = []
         try:
             threads.append(spawn(name, "stderr", tail.drain, process.stderr))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from ..._masking import is_secret_name
 from ..._protocol.urls import public_url
 
 _MASK = "***"
+# A shorter text stands in other words by chance.
+_SHORTEST_SECRET = 8
 _SECRET_NAME = r"[\w.-]*(?:key|token|secret|passw(?:or)?d|credential|auth|bearer)[\w.-]*"
 _OPTION = re.compile(rf"--?{_SECRET_NAME}", re.IGNORECASE)
 _ASSIGNMENT = re.compile(rf"((?:--?)?{_SECRET_NAME}=).+", re.IGNORECASE | re.DOTALL)
@@ -22,6 +25,15 @@ def shown_command(command: Sequence[str], length: int = 0) -> str:
     parts = [part if part == _MASK else shlex.quote(part) for part in masked(command)]
     text = " ".join(" ".join(parts).split())
     return text if not length or len(text) <= length else f"{text[: length - 3]}..."
+
+
+def secrets_among(environment: Mapping[str, str]) -> list[str]:
+    """Return the values of variables whose names speak of secrets. One that is short is none."""
+    return [
+        value
+        for name, value in environment.items()
+        if is_secret_name(name) and len(value) >= _SHORTEST_SECRET
+    ]
 
 
 def masked(command: Sequence[str]) -> list[str]:

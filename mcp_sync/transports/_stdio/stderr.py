@@ -6,9 +6,11 @@ import codecs
 import logging
 import threading
 from collections import deque
+from collections.abc import Sequence
 from typing import Any, Callable, Optional
 
 from ..._concurrency.notes import note
+from ..._protocol.striking import without
 from .pipes import BYTES, PipeReader
 
 logger = logging.getLogger("mcp_sync.stdio")
@@ -24,9 +26,11 @@ class StderrTail:
         sink: What else gets it: an object with ``write`` (text or binary), a callable that takes a line,
             or ``None``.
         lines: How many of the last lines are kept.
+        secrets: What is struck out of them, and of the log. The sink gets all.
     """
 
-    def __init__(self, sink: Any, lines: int) -> None:
+    def __init__(self, sink: Any, lines: int, secrets: Sequence[str] = ()) -> None:
+        self._secrets = secrets
         # Guards the lines and the open one; nothing foreign runs under it.
         self._lock = threading.Lock()
         self._lines: deque[bytes] = deque(maxlen=lines)
@@ -52,7 +56,11 @@ class StderrTail:
         """Return the last lines, among them one that is not ended yet."""
         with self._lock:
             lines = [*self._lines, self._open] if self._open else list(self._lines)
-        return "\n".join(_shown(line) for line in lines[-(self._lines.maxlen or 1) :])
+        return self._quoted("\n".join(_shown(line) for line in lines[-(self._lines.maxlen or 1) :]))
+
+    def _quoted(self, text: str) -> str:
+        """Return words of the server as errors and the log may repeat them."""
+        return str(without(text, self._secrets)) if self._secrets else text
 
     def _take(self, chunk: bytes) -> None:
         if self._forward is not None:
@@ -79,7 +87,7 @@ class StderrTail:
         for line in lines:
             if self._line_sink is not None:
                 self._guarded(self._line_sink, _shown(line))
-            note(logger.log, logging.DEBUG, "stderr: %s", _shown(line))
+            note(logger.log, logging.DEBUG, "stderr: %s", self._quoted(_shown(line)))
 
     def _guarded(self, forward: Callable[[Any], Any], data: Any) -> None:
         try:
