@@ -142,7 +142,8 @@ class PendingFlowAdmin(ReadOnlyAdmin):
 class PendingInputAdmin(ReadOnlyAdmin):
     """Calls that wait for their users."""
 
-    secrets = ("envelope", "result", "version")
+    # The addresses have in their queries what the user was looking for.
+    secrets = ("envelope", "result", "version", "return_to", "asked_at")
     list_display = ("alias", "method", "user", "status", "created", "expires")
     list_filter = ("alias", "status")
 

@@ -7,6 +7,7 @@ from datetime import timedelta
 from urllib.parse import urlencode
 
 import pytest
+from django.contrib.auth import get_user_model
 from django.db.models import F
 from django.test import Client, RequestFactory, override_settings
 from django.utils import timezone
@@ -287,3 +288,12 @@ def test_a_view_that_makes_several_calls_gets_the_answers_to_all_of_them(desk, a
     request = RequestFactory().get(f"/greet/?{query}")
     request.user = ada
     assert "Ada 0" in answered(request, alias="desk").text
+
+
+def test_the_admin_shows_nothing_of_what_a_user_was_about(desk, ada):
+    browser_of(ada).get("/greet/?about=hunter2")
+    admin = browser_of(get_user_model().objects.create_superuser("root", password="x"))
+    for place in ("", f"{PendingInput.objects.get().pk}/change/"):
+        page = admin.get(f"/admin/mcp_sync/pendinginput/{place}").content.decode()
+        assert "greet" in page
+        assert "hunter2" not in page
