@@ -150,7 +150,8 @@ class Outlet:
             OSError: The peer takes nothing any more.
         """
         begun = False
-        # At first without a wait, which would have to know how long.
+        # What the lock is taken with, a sequence for each argument: at first without a wait, which would have
+        # to know how long.
         wait: tuple[tuple[float, ...], ...] = (AT_ONCE,)
         try:
             while True:

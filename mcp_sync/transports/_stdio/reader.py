@@ -51,7 +51,8 @@ class StdoutReader:
     It knows the channel's `Intake` only weakly: a channel that nobody uses any more must not be kept alive.
 
     Attributes:
-        looker: The thread that looks for its own answer, if one does: it has the turn.
+        looker: The identifier of the thread that looks for its own answer, which has the turn; empty if there
+            is none.
     """
 
     def __init__(
@@ -82,7 +83,8 @@ class StdoutReader:
         # Calls whose answers the reading thread is to bring. Changed without a lock: a mistake delays
         # the reading thread for a moment, no more.
         self._others: list[PendingCall] = []
-        # The last call that looked for its answer: whether there are any, and go on.
+        # The id of the last call that looked for its answer: as long as it changes, calls follow each other
+        # quickly.
         self._looked = 0
         self.looker: list[int] = []
 
