@@ -2,8 +2,8 @@
 
 The way of one call: a verb (`mcp_sync.verbs`; for tools, `mcp_sync._tool_verbs`) builds the params and asks
 `Engine.call`, which takes the current connection (opening one if need be), lets `Connection.exchange` send
-the request by `Channel.request` and wait, sees to results that are not final yet, and validates the final one.
-`mcp_sync.transports._base` tells who reads the answer, which comes back by `Connection.receive`.
+the request by `Channel.request` and wait, sees to results that are not final yet, and validates the final
+one. `mcp_sync.transports._base` tells who reads the answer, which comes back by `Connection.receive`.
 """
 
 from __future__ import annotations
