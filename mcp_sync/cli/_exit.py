@@ -78,9 +78,10 @@ def exit_code(error: BaseException) -> ExitCode:
     if getattr(error, "status", None) in (401, 403):
         return ExitCode.AUTH
     found = next((code for kind, code in _BY_CLASS if isinstance(error, kind)), ExitCode.BUG)
-    if found is ExitCode.BUG and isinstance(error, OSError) and error.errno in _OUTPUT_ERRORS:
-        return ExitCode.OUTPUT
-    return found
+    # A file that the user has named is written below an error that names it.
+    fault = error.__cause__ if found is ExitCode.USAGE else error
+    is_full = isinstance(fault, OSError) and fault.errno in _OUTPUT_ERRORS
+    return ExitCode.OUTPUT if is_full else found
 
 
 def report(error: BaseException, as_json: bool, is_login: bool = False) -> None:
@@ -127,7 +128,7 @@ def _message(error: BaseException) -> str:
         return f"the server does not offer that: {error}" if missing else str(error)
     if isinstance(error, (Interrupted, KeyboardInterrupt, click.Abort)):
         return "interrupted"
-    if exit_code(error) is ExitCode.OUTPUT:
+    if isinstance(error, OSError) and exit_code(error) is ExitCode.OUTPUT:
         return f"cannot write the output: {getattr(error, 'strerror', None) or error}"
     return in_words(str(error)) or type(error).__name__
 

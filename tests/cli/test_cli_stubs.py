@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from command_line import DEMO_SERVER, invoke
+import os
+
+import pytest
+from command_line import DEMO_SERVER, invoke, run
 
 
 def test_the_module_is_printed_or_written(tmp_path):
@@ -34,3 +37,10 @@ def test_check_tells_a_file_that_fits_from_one_that_does_not(tmp_path):
 
 def test_check_needs_a_file():
     assert invoke("stubs", "--check", "--", *DEMO_SERVER).code == 2
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+def test_a_full_disk_is_no_wrong_use():
+    ran = run("stubs", "-o", "/dev/full", "--json", "--", *DEMO_SERVER)
+    assert ran.code == 74
+    assert ran.error["message"] == "/dev/full cannot be written: No space left on device"
