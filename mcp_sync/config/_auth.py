@@ -109,9 +109,9 @@ def make_auth(value: Any, variables: Variables, place: Place) -> Any:
     if kind == "none" or given.get("enabled") is False:
         return None
     if kind == "bearer":
-        token = given.get("token")
-        if token is None:
-            token = variables.variable(str(given.get("token_variable")), None, place)
+        token, name = given.get("token"), given.get("token_variable")
+        if token is None and name is not None:
+            token = variables.variable(str(name), None, place)
         return bearer(token, place)
     given["scopes"] = as_list(given.get("scopes"), place.at("scopes"))
     return _by_secret(given, place) if kind == "client_credentials" else _by_user(given, variables, place)

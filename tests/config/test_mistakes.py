@@ -164,6 +164,7 @@ def test_an_entry_that_cannot_be_is_named_by_file_server_and_key(
         ({"url": "ftp://h/x"}, None, "http"),
         ({"url": "https://h", "auth": {"type": "client_credentials"}}, "auth.client_id", "needs this"),
         ({"url": "https://h", "bearerToken": "${EMPTY:-}"}, "bearerToken", "is empty"),
+        ({"url": "https://h", "auth": {"type": "bearer", "tokn": "a"}}, "auth", "this must be a token"),
         ({"url": "https://h", "headers": {"X": "a\nsecret"}}, None, "header"),
         ({"url": "https://h", "oauth": {"callbackPort": "x"}}, "oauth.callbackPort", "the number of a port"),
         ({"url": "https://h", "oauth": {"scopes": 5}}, "oauth.scopes", "a list of strings"),
