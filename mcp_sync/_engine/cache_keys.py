@@ -77,7 +77,7 @@ class Keys:
         self._versions: dict[str, str] = {}
         if principal is not None:
             # Where it is known, that of the server, too: the same user may be somebody else there by now.
-            account = getattr(getattr(target, "auth", None), "account", "")
+            account = getattr(getattr(target, "auth", None), "_account", "")
             self._fixed = _digest("principal", principal, *([account] if account else []))
         else:
             self._credentials, changes = credentials_of(target)

@@ -77,7 +77,7 @@ class TokenAuth(AuthBase):
     """
 
     # What tells the account at the server from another one of the same user, for what is kept of answers.
-    account: str = ""
+    _account: str = ""
     _registered_for: Optional[str] = None
     _interactive = False
 

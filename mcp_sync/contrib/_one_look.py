@@ -92,7 +92,7 @@ def note_account(oauth: TokenAuth, url: str) -> None:
     if isinstance(oauth.vault, OneLookVault):
         with suppress(MCPError):
             oauth._access_of(url).read()
-        oauth.account = oauth.vault.login or secrets.token_hex(16)
+        oauth._account = oauth.vault.login or secrets.token_hex(16)
 
 
 def look_once(oauth: TokenAuth) -> None:
