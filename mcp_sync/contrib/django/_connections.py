@@ -176,11 +176,12 @@ def look() -> bool:
 
 
 def make_own(connection: Any) -> None:
-    """Have a connection that is not open yet be one of this package's own.
+    """Have a connection be one of this package's own.
 
-    It is kept for a while, also where those of requests are not. And it comes from no pool: the requests that
-    wait for what it is needed for may have all connections of that.
+    It is kept for a while, also where those of requests are not, and replaced when it is broken. And it comes
+    from no pool: the requests that wait for what it is needed for may have all connections of that.
     """
+    connection.close_if_unusable_or_obsolete()
     if connection.connection is None:
         options = {**connection.settings_dict["OPTIONS"]}
         options.pop("pool", None)
@@ -249,18 +250,12 @@ def _do(operation: Callable[[], T], future: Future[T]) -> None:
     if not future.set_running_or_notify_cancel():
         return
     try:
-        future.set_result(_done(operation))
+        make_own(connections[conf.get("DATABASE")])
+        future.set_result(operation())
     except BaseException as error:
         future.set_exception(error)
     finally:
         del future, operation  # As above.
-
-
-def _done(operation: Callable[[], T]) -> T:
-    connection = connections[conf.get("DATABASE")]
-    make_own(connection)
-    connection.close_if_unusable_or_obsolete()
-    return operation()
 
 
 _helpers = _Helpers()

@@ -13,8 +13,12 @@ from django.db import connection, connections, transaction
 from django.db.backends.signals import connection_created
 from django.test.utils import CaptureQueriesContext
 
+from mcp_sync._concurrency import threads
+from mcp_sync.auth import Key
 from mcp_sync.contrib.django import _connections, mcp, signals
 from mcp_sync.contrib.django.models import Grant
+from mcp_sync.contrib.django.stores import ModelTokenStore
+from mcp_sync.errors import AuthError
 
 from .conftest import browser_of, connect
 
@@ -109,6 +113,21 @@ def test_a_thread_that_calls_for_a_view_closes_what_it_has_opened(guarded, ada, 
     assert {each.result(10).text for each in futures} == {"ada at the server"}
     mcp.reset()
     _see_that_all_are_closed(opened)
+
+
+def test_a_connection_of_such_a_thread_that_broke_is_replaced():
+    store, key, said = ModelTokenStore("a"), Key("grant", "https://auth.example"), []
+
+    def work():
+        assert store.put(key, {"n": 1}, None)
+        if connection.vendor != "sqlite":  # whose connections do not break
+            connection.connection.close()  # As when the database was restarted.
+            with pytest.raises(AuthError):
+                store.get(key)
+        said.append(store.get(key).value)
+
+    threads.spawn("test", "store", work).join(PATIENCE)
+    assert said == [{"n": 1}]
 
 
 @pytest.fixture
