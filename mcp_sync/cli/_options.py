@@ -91,7 +91,8 @@ def common_options(function: Callable[..., Any]) -> Callable[..., Any]:
             type=click.FloatRange(min=0, min_open=True),
             callback=_finite,
             metavar="SECONDS",
-            help="For the whole command. Default: 30 s to open, 60 s of silence, 30 minutes in all.",
+            help="For the whole command, unless it says otherwise above. Default: 30 s to open, 60 s of "
+            "silence, 30 minutes in all.",
         ),
         click.option(
             "--header",
