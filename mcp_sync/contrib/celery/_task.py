@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, Callable, NoReturn, Optional
 
 from celery import Task
-from celery._state import get_current_worker_task
+from celery._state import _task_stack
 
 from ...errors import AuthorizationRequired, InputRequired, InsufficientScope, MCPError, UsageError
 from .._bounded import BoundedClient, Budget, is_modern
@@ -131,8 +131,9 @@ class MCPTask(Task):  # type: ignore[misc,unused-ignore]
             raise
         finally:
             if has_acted:
-                # It is the run of the worker that would be repeated, also if another task was called within.
-                (get_current_worker_task() or self).request.mcp_has_acted = True
+                # Also the run of a task that called this one within itself would repeat it.
+                for task in (self, *_task_stack.stack):
+                    task.request.mcp_has_acted = True
 
     @property
     def _is_worked_on(self) -> bool:
