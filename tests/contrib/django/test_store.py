@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import stat
+import subprocess
 import sys
 import threading
 import unittest
+from contextlib import nullcontext
 from io import StringIO
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -25,6 +29,7 @@ from mcp_sync.contrib.django.models import Grant
 from mcp_sync.contrib.django.stores import ModelTokenStore, digest
 from mcp_sync.errors import AuthError
 
+ROOT = Path(__file__).parents[3]
 KEY = Key("grant", "https://auth.example", "https://mcp.example/mcp", "somebody", "app")
 
 
@@ -267,6 +272,32 @@ def test_what_stands_beside_the_database_belongs_to_its_owner(store, owned_by_an
         found = {each: os.stat(each) for each in made}
     assert {each.st_uid for each in found.values()} == {uid}
     assert {each: stat.S_IMODE(seen.st_mode) for each, seen in found.items()} == made
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("what", ["put", "get"])
+@on_sqlite
+def test_whoever_is_killed_at_any_step_loses_no_record_and_holds_up_nobody(store, ada, what):
+    database = {key: connection.settings_dict[key] for key in ("ENGINE", "NAME", "OPTIONS")}
+    store.put(KEY, {"n": 0}, None)
+    said, step = "", 0
+    while not said:
+        step += 1
+        before = store.get(KEY)
+        if what == "get":
+            # What it finds in a file, and is to write into the row.
+            _locked_while(lambda seen=before: store.put(KEY, {"n": seen.value["n"] + 1}, seen.version))
+        command = [sys.executable, "-m", "tests.contrib.django.killed", json.dumps(database), what, str(step)]
+        with transaction.atomic() if what == "put" else nullcontext():
+            if what == "put":
+                Grant.objects.update(scopes="locked")
+            said = subprocess.run(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, timeout=30).stdout
+            if what == "put":
+                transaction.set_rollback(True)
+        after = store.get(KEY)
+        assert after.value["n"] - before.value["n"] in ((0, 1) if what == "put" and not said else (1,))
+        assert store.put(KEY, after.value, after.version)
+    assert step > 3
 
 
 @pytest.fixture
