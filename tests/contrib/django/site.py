@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
+import os
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -13,6 +16,14 @@ from django.urls import include, path
 FOLDER = Path(tempfile.mkdtemp(prefix="mcp-sync-django-"))
 FILE = str(FOLDER / "db.sqlite3")
 SQLITE = {"ENGINE": "django.db.backends.sqlite3", "NAME": FILE, "OPTIONS": {"timeout": 20}}
+
+_MADE_BY = os.getpid()
+
+
+@atexit.register
+def _remove() -> None:
+    if os.getpid() == _MADE_BY:  # and not a child of it
+        shutil.rmtree(FOLDER, ignore_errors=True)
 
 
 def configure(database: dict[str, Any], servers: dict[str, Any] | None = None) -> None:
