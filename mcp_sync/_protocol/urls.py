@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from typing import Optional
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 # Of more places than this no URI is a part.
 _DEEPEST = 64
@@ -19,6 +19,9 @@ _TURN = re.compile("(?<=[0-9])(?=[A-Za-z])|(?<=[A-Za-z])(?=[0-9])")
 _FEWEST_TURNS = 3
 # So that two that differ still look different.
 _SHOWN_OF_TOKEN = 4
+# Parts of paths that `hide_filled` has found, and how long one is that may be a secret.
+_hidden: set[str] = set()
+_SHORTEST_SECRET = 8
 DEFAULT_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 
 
@@ -33,7 +36,7 @@ def public_url(url: str) -> str:
     """Return a URL as an error may show it: without credentials, query and fragment.
 
     Of a part of the path that looks like a token only the beginning is left: some servers know their users
-    by nothing else.
+    by nothing else. Nothing is left of one that `hide_filled` was told of.
     """
     try:
         parts = urlsplit(url)
@@ -43,7 +46,20 @@ def public_url(url: str) -> str:
     return f"{parts.scheme}://{host}{path}" if host else path
 
 
+def hide_filled(template: str, url: str) -> None:
+    """Have the parts of a URL's path never shown that were left to variables: what a user keeps out of files."""
+    written = template.split("/")
+    try:
+        path = urlsplit(url).path
+    except ValueError:
+        return
+    filled = (unquote(part) for part in path.split("/") if part not in written)
+    _hidden.update(part for part in filled if len(part) >= _SHORTEST_SECRET)
+
+
 def _shown(part: str) -> str:
+    if unquote(part) in _hidden:
+        return "***"
     if len(part) < _SHORTEST_TOKEN:
         return part
     is_token = _UUID.fullmatch(part) or any(map(_is_random, _LONG_WORD.findall(part)))

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 from .._concurrency.fork import hold_off
+from .._protocol.urls import hide_filled
 from ..errors import UsageError
 from ..options import Timeouts
 from ._auth import make_auth
 from ._env_file import read_env_file
 from ._errors import ConfigError, Place
-from ._shown import secrets, shown_args, shown_auth, shown_url
+from ._shown import is_reference, secrets, shown_args, shown_auth, shown_url
 from ._variables import Variables
 
 if TYPE_CHECKING:
@@ -190,6 +191,8 @@ class ServerConfig:
 
         kinds: dict[str, Any] = {"http": ServerURL, "sse": LegacySSE, "websocket": WebSocket}
         url = self.variables.fill(self.url, self._place("url"))
+        if self.url is not None and not is_reference(self.url):
+            hide_filled(self.url, url)
         options = {"auth": self._auth() if given.get("auth") is None else None, **given}
         options["headers"] = {**self._headers(), **(given.get("headers") or {})} or None
         if self.verify is not True:

@@ -26,6 +26,11 @@ def secret(value: Any) -> Any:
     return value if isinstance(value, str) and _REFERENCE.fullmatch(value) else MASK
 
 
+def is_reference(value: str) -> bool:
+    """Whether a value is nothing but a reference to one that stands elsewhere."""
+    return _REFERENCE.fullmatch(value) is not None
+
+
 def secrets(values: Optional[Mapping[str, Any]]) -> dict[str, Any]:
     """Return names with hidden values."""
     return {str(name): secret(value) for name, value in (values or {}).items()}

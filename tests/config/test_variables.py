@@ -10,6 +10,7 @@ import pytest
 
 from mcp_sync import Stdio
 from mcp_sync.config import Config, ConfigError, load_config
+from mcp_sync.errors import ConnectFailed
 
 from . import files
 
@@ -170,3 +171,28 @@ def test_a_configuration_cannot_be_changed() -> None:
         config["a"].command = "y"  # type: ignore[misc]
     with pytest.raises(TypeError):
         config.servers["b"] = config["a"]  # type: ignore[index]
+
+
+def test_what_fills_a_part_of_a_path_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    # It looks like no token, and is short enough not to.
+    monkeypatch.setenv("ZAP_KEY", "opensesame")
+    monkeypatch.setenv("PORT", "1")
+    entry = {"url": "http://127.0.0.1:${PORT}/stable/${ZAP_KEY}/mcp", "headers": {"Accept-Language": "en"}}
+    client = load_config(files.one(**entry))["here"].client(timeout=5)
+
+    with pytest.raises(ConnectFailed) as raised:
+        client.open()
+
+    shown = f"{raised.value!r} {client!r}"
+    assert "sesame" not in shown
+    assert "http://127.0.0.1:1/stable/***/mcp" in shown
+
+
+@pytest.mark.parametrize("url", ["${BASE_URL}", "https://${HOST}/somewhere/mcp"])
+def test_a_path_that_is_written_out_or_wholly_elsewhere_is_shown(
+    monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.setenv("BASE_URL", "https://h.example/somewhere/mcp")
+    monkeypatch.setenv("HOST", "h.example")
+
+    assert "https://h.example/somewhere/mcp" in repr(load_config(files.one(url=url))["here"].client())
