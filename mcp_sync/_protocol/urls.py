@@ -47,7 +47,7 @@ def public_url(url: str) -> str:
 
 
 def hide_filled(template: str, url: str) -> None:
-    """Have the parts of a URL's path never shown that were left to variables: what a user keeps out of files."""
+    """Have the parts of a URL's path never shown that a template leaves to variables."""
     written = template.split("/")
     try:
         path = urlsplit(url).path
