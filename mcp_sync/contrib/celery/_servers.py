@@ -8,10 +8,13 @@ from typing import Any, Callable, Optional
 from celery import signals
 
 from ...errors import UsageError
+from ...options import Retry
 from ...registry import Registry
 
 ATTRIBUTE = "mcp_sync"
 _CLOSE_SECONDS = 5.0
+# How long a worker sleeps where a server has it wait, in seconds. Beyond that it does something else.
+_LONGEST_SLEEP = 1.0
 
 Context = Callable[[], AbstractContextManager[Any]]
 Clients = Callable[[str, Optional[str]], Any]
@@ -36,6 +39,7 @@ class Servers:
                 raise UsageError("options are for clients that are made here, not for those of a function")
             self._clients = source
         else:
+            options = {"retry": Retry(longest_wait=_LONGEST_SLEEP), **options}
             self.registry = source if isinstance(source, Registry) else Registry(source, **options)
             self._clients = self._of_registry
 
@@ -72,7 +76,8 @@ def use_servers(
             as `mcp_sync.contrib.flask.MCP.client_for`.
         context: Makes the context that tasks run in, such as ``flask_app.app_context``.
         envelope_key: A secret, with which paused calls are sealed against changes.
-        options: Arguments of all clients, as of `Registry`.
+        options: Arguments of all clients, as of `Registry`. By default a client waits for a busy server at
+            most one second by itself (``Retry(longest_wait=1)``): beyond that the task is retried later.
 
     Raises:
         UsageError: It cannot be so.

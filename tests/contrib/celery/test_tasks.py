@@ -196,6 +196,20 @@ def test_a_task_pauses_when_the_server_asks_and_only_one_may_answer(app: Celery)
     registry.close()
 
 
+def test_a_worker_does_not_sleep_for_as_long_as_a_busy_server_asks_for(app: Celery) -> None:
+    @app.task(shared=False, base=MCPTask, bind=True, mcp_server="demo")
+    def work(self: Any) -> Any:
+        return self.mcp.call_tool("greet")
+
+    plan = FaultPlan({"tools/call": [Fault.http(503, headers={"Retry-After": "20"})]})
+    with FakeServer(tools=[greet]).serve_http(faults=plan) as endpoint:
+        servers = use_servers(app, {"demo": {"url": endpoint.url}})
+        with Worked(work) as task, pytest.raises(Retry) as found:
+            task.run()
+        assert found.value.when == 20
+        servers.close()
+
+
 def test_errors_of_calls_become_retries_logins_or_stay_what_they_are(app: Celery) -> None:
     raised: list[Any] = []
 
