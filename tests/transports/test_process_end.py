@@ -127,7 +127,7 @@ def test_closing_twice_and_from_many_threads_at_once_is_fine():
             thread.start()
         for thread in threads:
             thread.join(2)
-        assert not lives(pid)
+        assert is_gone(pid)
         assert seconds_to_close(server) < 0.1 + SLACK
 
 
