@@ -12,7 +12,7 @@ from .._protocol.param_headers import InvalidParamHeader, ParamHeader, compile_p
 
 # Models, and what checks schemas, load when they are used: a program that only calls needs neither.
 if TYPE_CHECKING:
-    from .._protocol.schemas import OutputSchema
+    from .._protocol.schemas import Schema
     from ..types import ListToolsResult, Tool
 
 logger = logging.getLogger("mcp_sync.tools")
@@ -33,7 +33,7 @@ class ToolIndex:
 
     def __init__(self) -> None:
         self.mirrored: dict[str, tuple[ParamHeader, ...]] = {}
-        self.schemas: dict[str, OutputSchema] = {}
+        self.schemas: dict[str, Schema] = {}
         self._names: set[str] = set()
         self._admits_tasks: set[str] = set()
         self.only_as_tasks: set[str] = set()
@@ -61,11 +61,11 @@ class ToolIndex:
                 self._learn_task_support(tool)
 
     def _learn_schemas(self, tools: list[Tool]) -> None:
-        from .._protocol.schemas import OutputSchema
+        from .._protocol.schemas import Schema
 
         for tool in tools:
             if isinstance(tool.output_schema, dict):
-                self.schemas[tool.name] = OutputSchema(tool.output_schema)
+                self.schemas[tool.name] = Schema(tool.output_schema)
             else:
                 self.schemas.pop(tool.name, None)
 

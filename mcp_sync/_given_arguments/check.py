@@ -26,9 +26,9 @@ def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> 
     Raises:
         UsageError: They do not. It names the field, and what the schema wants there.
     """
-    from .._protocol.schemas import OutputSchema
+    from .._protocol.schemas import Schema
 
-    error = OutputSchema(dict(schema)).certain_error(arguments)
+    error = Schema(dict(schema)).certain_error(arguments)
     if error is not None:
         raise UsageError(clean(_told(error, schema)).replace("\n", " "))
 

@@ -128,11 +128,11 @@ class FormField:
             return check[1]
         if self.schema.keys() <= _KNOWN:
             return None
-        from .schemas import OutputSchema
+        from .schemas import Schema
 
         # A schema that cannot be used is the server's fault, and nothing that a person could mend.
         plain = list(value) if isinstance(value, tuple) else value
-        return OutputSchema(dict(self.schema)).certain_fault(plain)
+        return Schema(dict(self.schema)).certain_fault(plain)
 
 
 _TYPE_FAULTS = {

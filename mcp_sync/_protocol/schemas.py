@@ -38,8 +38,8 @@ _VALIDATORS = {
 Expired = Callable[[], bool]
 
 
-class OutputSchema:
-    """The output schema of one tool. Threads may share it; what the first check prepares is kept.
+class Schema:
+    """A schema that a server gave. Threads may share it; what the first check prepares is kept.
 
     The dialect is that of ``$schema``: 2020-12 (the default), 2019-09, draft-07, -06, -04 or -03.
 

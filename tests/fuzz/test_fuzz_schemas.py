@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_sync._protocol import schemas
-from mcp_sync._protocol.schemas import OutputSchema
+from mcp_sync._protocol.schemas import Schema
 
 from .shapes import JSON, SCALARS
 
@@ -62,7 +62,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 def checked(schema: Any, value: Any) -> Any:
     started = time.monotonic()
     with mock.patch.object(schemas, "MOST_STEPS", 20_000):
-        fault = OutputSchema(schema).check(value)
+        fault = Schema(schema).check(value)
     assert time.monotonic() - started < 20
     assert fault is None or (isinstance(fault, str) and len(fault) < 2000)
     return fault

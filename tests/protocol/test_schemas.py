@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from mcp_sync._protocol import schemas
-from mcp_sync._protocol.schemas import OutputSchema
+from mcp_sync._protocol.schemas import Schema
 
 UNUSABLE = "the output schema cannot be used: "
 
 
 def check(schema: Any, value: Any) -> Any:
-    return OutputSchema(schema).check(value)
+    return Schema(schema).check(value)
 
 
 @pytest.fixture(autouse=True)
@@ -79,7 +79,7 @@ def test_an_empty_schema_admits_everything() -> None:
 
 
 def test_one_schema_serves_many_values_and_is_prepared_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    schema = OutputSchema(ORDER)
+    schema = Schema(ORDER)
     assert schema.check({"n": 1}) is None
     monkeypatch.setattr(schemas, "_prepared", None)
     assert schema.check({"n": "1"}) is not None
@@ -87,7 +87,7 @@ def test_one_schema_serves_many_values_and_is_prepared_once(monkeypatch: pytest.
 
 
 def test_threads_may_share_a_schema() -> None:
-    schema = OutputSchema(ORDER)
+    schema = Schema(ORDER)
     barrier = threading.Barrier(8)
     wrong: list[Any] = []
 
@@ -185,7 +185,7 @@ def test_an_unknown_dialect_is_named_as_not_supported(dialect: str) -> None:
     ],
 )
 def test_a_broken_schema_gives_a_reason_and_never_an_exception(schema: Any) -> None:
-    value = OutputSchema(schema)
+    value = Schema(schema)
     reasons = {value.check("x"), value.check("x")}
     assert len(reasons) == 1
     assert str(reasons.pop()).startswith(UNUSABLE)
@@ -269,21 +269,21 @@ def test_a_schema_that_multiplies_its_work_runs_out_of_steps(
     more: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(schemas, "MOST_STEPS", 20_000)
-    schema = OutputSchema(doubling(40, **more))
+    schema = Schema(doubling(40, **more))
     assert schema.check(1) == "the value was not checked to the end: that takes too many steps"
-    assert OutputSchema(doubling(5, **more)).check(1) is None
+    assert Schema(doubling(5, **more)).check(1) is None
 
 
 def test_a_value_with_too_many_parts_runs_out_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schemas, "MOST_STEPS", 5_000)
-    schema = OutputSchema({"items": {"type": "integer"}})
+    schema = Schema({"items": {"type": "integer"}})
     assert schema.check([1] * 1_000) is None
     assert "too many steps" in str(schema.check([1] * 10_000))
     assert schema.check([1] * 1_000) is None
 
 
 def test_a_schema_that_is_too_large_is_refused_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
-    schema = OutputSchema({"properties": {f"p{number}": {"type": "string"} for number in range(1_000)}})
+    schema = Schema({"properties": {f"p{number}": {"type": "string"} for number in range(1_000)}})
     monkeypatch.setattr(schemas, "MOST_STEPS", 1_000)
     assert "too many steps" in str(schema.check({}))
     monkeypatch.undo()
@@ -297,7 +297,7 @@ def test_the_check_gives_up_when_its_time_is_over() -> None:
         asked.append(1)
         return len(asked) == 3
 
-    schema = OutputSchema({"items": {"type": "integer"}})
+    schema = Schema({"items": {"type": "integer"}})
     assert schema.check([1] * 100_000, expired=expired) == (
         "the value was not checked to the end: no time is left"
     )
@@ -338,7 +338,7 @@ class Loud(int):
 )
 def test_no_more_is_shown_of_a_value_than_the_reason_holds(rule: Any) -> None:
     Loud.shown = 0
-    schema = OutputSchema({"properties": {"v": {"allOf": [rule] * 60}}})
+    schema = Schema({"properties": {"v": {"allOf": [rule] * 60}}})
     reason = schema.check({"v": {"many": [Loud(1)] * 1_000}})
     assert reason is not None
     assert reason.startswith("/v")
@@ -359,7 +359,7 @@ def test_no_more_is_shown_of_a_value_than_the_reason_holds(rule: Any) -> None:
 )
 def test_the_clock_is_looked_at_whatever_takes_long(schema: Any, value: Any) -> None:
     asked: list[bool] = []
-    prepared = OutputSchema(schema)
+    prepared = Schema(schema)
     assert prepared.check(value) is None
     assert prepared.check(value, expired=lambda: bool(asked.append(True))) is None
     assert len(asked) >= 8
@@ -390,7 +390,7 @@ def test_values_are_compared_as_json_is(one: Any, other: Any, same: bool) -> Non
 
 
 def test_a_preparation_that_ran_out_of_time_is_done_again() -> None:
-    schema = OutputSchema({"properties": {f"p{number}": {"type": "string"} for number in range(200)}})
+    schema = Schema({"properties": {f"p{number}": {"type": "string"} for number in range(200)}})
     assert "no time is left" in str(schema.check({}, expired=lambda: True))
     assert schema.check({}) is None
 
@@ -470,7 +470,7 @@ def test_additional_properties_without_patterns_are_told_as_ever() -> None:
 @pytest.mark.parametrize("pattern", ["^(a+)+$", "^(?=a)(a+)+$", "a*a*a*a*a*a*a*b"])
 def test_a_pattern_for_names_cannot_stop_the_process(keyword: str, pattern: str) -> None:
     schema = {"patternProperties": {pattern: {"type": "integer"}}, keyword: False}
-    OutputSchema(schema).check({"a" * 5_000 + "!": 1, "a" * 40: 1})
+    Schema(schema).check({"a" * 5_000 + "!": 1, "a" * 40: 1})
 
 
 # --- keywords of our own ---------------------------------------------------------------------------------
@@ -501,8 +501,8 @@ def test_many_objects_are_compared_in_little_time() -> None:
 def test_jsonschema_is_imported_by_the_first_check_and_not_before() -> None:
     program = """
 import sys
-from mcp_sync._protocol.schemas import OutputSchema
-schema = OutputSchema({"type": "string"})
+from mcp_sync._protocol.schemas import Schema
+schema = Schema({"type": "string"})
 assert "jsonschema" not in sys.modules and "referencing" not in sys.modules
 assert schema.check("x") is None
 assert "jsonschema" in sys.modules
