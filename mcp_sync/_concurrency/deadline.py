@@ -26,6 +26,7 @@ class Deadline:
 
     # Of the class until the clock is held for the first time.
     _holds = 0
+    _held_since = 0.0
     _parent: Optional[Deadline] = None
 
     def __init__(
@@ -36,7 +37,7 @@ class Deadline:
         self.silence = silence
         self.pausable = pausable
         self._end = _NEVER if timeout is None else now + timeout
-        self._last = self._held_since = now
+        self._last = now
         self._lock = threading.Lock()  # Guards the count of holds, which several handlers change.
 
     def remaining(self) -> Optional[float]:

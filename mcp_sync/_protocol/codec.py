@@ -100,15 +100,16 @@ def to_json_value(value: Any) -> Any:
 
 
 _quoted: Callable[[str], str] = json.encoder.encode_basestring
-_c_encoder: Optional[Callable[..., Any]] = getattr(json.encoder, "c_make_encoder", None)
+_c_encoder: Any = getattr(json.encoder, "c_make_encoder", None)
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=to_json_value)
 
 
-def _written(value: Any) -> str:
-    if _c_encoder is None:  # PyPy
-        return _ENCODER.encode(value)
+def _written_in_c(value: Any) -> str:
     # What `_ENCODER` does as well, at the end: getting there takes it as long as a small message.
     return "".join(_c_encoder({}, to_json_value, _quoted, None, ":", ",", False, False, False)(value, 0))
+
+
+_written: Callable[[Any], str] = _ENCODER.encode if _c_encoder is None else _written_in_c  # None: PyPy
 
 
 def _encoding_fault(message: Any, error: Exception) -> str:

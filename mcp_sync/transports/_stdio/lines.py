@@ -46,10 +46,11 @@ class LineBuffer:
         pieces, lines, overflown = self.state
         if pieces and not lines:
             last = pieces[-1]
-            if len(pieces) == 1 and 0 <= last.find(b"\n") == len(last) - 1 < self._limit:
+            if len(pieces) == 1 and last and last.find(b"\n") == len(last) - 1 < self._limit:
                 # One line and nothing else, as a rule.
-                self.state = ([], [last[:-1]], False)
-                return self.state[1]
+                lines = [last[:-1]]
+                self.state = ([], lines, False)
+                return lines
             self._cut(pieces)
             pieces, lines, overflown = self.state
         if not lines and (overflown or (pieces and not pieces[-1])):

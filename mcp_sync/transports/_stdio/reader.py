@@ -195,21 +195,20 @@ class StdoutReader:
 
     def _read(self, take_line: Callable[[bytes], None], read_onto: Callable[[list[bytes]], Found]) -> bool:
         """Read once and deliver the messages that are complete; return ``False`` at the end."""
-        lines: Optional[list[bytes]]
-        pieces, lines, overflown = self._lines.state
-        # A signal handler may have raised before they were looked at.
-        if not lines and (pieces or overflown):
-            lines = self._lines.complete()
-        if not lines and lines is not None:
-            found = read_onto(self._lines.state[0])
+        buffer = self._lines
+        pieces, lines, overflown = buffer.state
+        # Something is left of a line that is not complete, and where a signal handler has raised.
+        left = buffer.complete() if pieces or overflown else lines
+        if not left and left is not None:
+            found = read_onto(buffer.state[0])
             if found is not BYTES:
                 return found is NOTHING
-            lines = self._lines.complete()
-        if lines is None:
+            left = buffer.complete()
+        if left is None:
             return False
-        while lines:
-            take_line(lines[-1])
-            lines.pop()
+        while left:
+            take_line(left[-1])
+            left.pop()
         return True
 
     # --- at the end ------------------------------------------------------------------------------
