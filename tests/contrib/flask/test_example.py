@@ -118,8 +118,9 @@ def test_workers_of_gunicorn_share_grants_and_questions(kind: str, tmp_path: Pat
     site = tmp_path / "site_wsgi.py"
     site.write_text(SITE)
     with program("-c", BACKEND) as url:
-        options = ["-k", kind, "-w", "3", "--preload", "--threads", "2", "-b", "127.0.0.1:0"]
-        command = ["-m", "gunicorn", *options, "--chdir", str(tmp_path), "site_wsgi:app"]
+        # A worker of gevent waits for connections that a browser keeps open.
+        options = ["-k", kind, "-w", "3", "--preload", "--threads", "2", "--graceful-timeout", "5"]
+        command = ["-m", "gunicorn", *options, "-b", "127.0.0.1:0", "--chdir", str(tmp_path), "site_wsgi:app"]
         site_is = program(*command, KITCHEN=f"{url}/mcp", FOLDER=str(tmp_path))
         with site_is as address, Browser(address) as browser:
             start = browser.submit(browser.see("/"), "/mcp/connect/kitchen")
