@@ -12,12 +12,13 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Callable, Optional, Union
 
 from ._concurrency.deadline import Deadline
 from ._concurrency.pending import PendingCall
 from ._masking import masked, masked_text, public_uri
+from ._protocol.striking import without
 from .errors import MCPError, UsageError
 from .errors._printable import printable
 from .transports._base import Channel, Frame, Inbound
@@ -35,9 +36,10 @@ class Trace:
     """Writes each message down, in and out, with its method, its id and the time. Clients may share one.
 
     Never shown are the values of headers. Masked, as far as that can be told, are credentials in URLs, what
-    stands under a name such as ``token`` or ``password``, also in texts that are JSON, and what looks like a
-    credential: ``Bearer ...``, keys of well-known forms. That is a help, and no proof: what is confidential
-    need not be named so. So leave ``content`` off where that counts.
+    stands under a name such as ``token`` or ``password``, also in texts that are JSON, what looks like a
+    credential: ``Bearer ...``, keys of well-known forms; and the credentials that the client was given for
+    the server, whoever repeats them. That is a help, and no proof: what is confidential need not be named so.
+    So leave ``content`` off where that counts.
 
     Args:
         write: Takes each line, without an end; called from any thread. Default: standard error. What it
@@ -59,14 +61,15 @@ class Trace:
         self._limit = limit
         self._has_failed = False
 
-    def around(self, channel: Channel, name: str) -> Channel:
+    def around(self, channel: Channel, name: str, secrets: Sequence[str] = ()) -> Channel:
         """Return a channel that does what another one does, and writes it down.
 
         Args:
             channel: The other one.
             name: The name of the client.
+            secrets: What is never written down, whoever says it.
         """
-        traced: Any = _TracedChannel(channel, self, name)
+        traced: Any = _TracedChannel(channel, self, name, secrets)
         return traced  # type: ignore[no-any-return]
 
     def line(self, name: str, text: str) -> None:
@@ -135,10 +138,11 @@ def as_trace(trace: Any, variable: Optional[str]) -> Optional[Trace]:
 class _TracedChannel:
     """A channel that writes down what goes out. All that is not here is the other channel's."""
 
-    def __init__(self, channel: Channel, trace: Trace, name: str) -> None:
+    def __init__(self, channel: Channel, trace: Trace, name: str, secrets: Sequence[str]) -> None:
         self._channel = channel
         self._trace = trace
         self._name = name
+        self._secrets = secrets
         # When requests went out, by their ids. Single operations only, so it needs no lock.
         self.sent: dict[Any, float] = {}
 
@@ -209,7 +213,7 @@ class _TracedChannel:
 
     def write(self, text: str) -> None:
         """Write a line."""
-        self._trace.line(self._name, text)
+        self._trace.line(self._name, str(without(text, self._secrets)) if self._secrets else text)
 
 
 class _TracedInbound:

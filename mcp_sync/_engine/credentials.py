@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional
 from urllib.parse import urlsplit
 
 from .._concurrency.fork import hold_off
+from .._protocol.striking import secrets_of
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -42,6 +43,25 @@ def credentials_of(target: Any) -> tuple[Callable[[], Any], bool]:
     if isinstance(auth, TokenAuth) and auth.principal:
         return (lambda: [rest, "oauth", *_asks(auth), str(auth.scopes)]), False
     return (lambda: None), False
+
+
+def secrets_given(target: Any) -> list[str]:
+    """Return the secrets that a target was given as they are: headers, passwords, variables of a process.
+
+    What an authorization fetches is not among them.
+    """
+    with hold_off():
+        from ..auth._bearer import BearerToken
+        from ..transports._stdio.masking import secrets_among
+    url, auth = getattr(target, "url", None) or "", getattr(target, "auth", None)
+    found = secrets_of(getattr(target, "headers", None) or {}, url)
+    found += secrets_among(getattr(target, "env", None) or {})
+    password = urlsplit(url).password
+    if isinstance(auth, tuple) and len(auth) == 2:
+        password = auth[1]
+    elif isinstance(auth, BearerToken):
+        password = auth._source if isinstance(auth._source, str) else None
+    return found + ([password] if isinstance(password, str) and password else [])
 
 
 def bound_to(plan: Plan) -> Optional[str]:

@@ -27,6 +27,7 @@ from . import known_servers
 from .answers import Answers
 from .call_options import NO_OPTIONS
 from .connection import Connection
+from .credentials import secrets_given
 from .opening import Opener, Opening
 from .plan import Plan
 from .router import Router
@@ -253,11 +254,13 @@ class Lifecycle:
         return connection
 
     def _channel(self, target: Target) -> Channel:
-        return self._traced(target.channel(self.plan.settings))
+        return self._traced(target.channel(self.plan.settings), target)
 
-    def _traced(self, channel: Channel) -> Channel:
+    def _traced(self, channel: Channel, target: Target) -> Channel:
         trace = self.plan.trace
-        return channel if trace is None else trace.around(channel, self.plan.settings.name)
+        if trace is None:
+            return channel
+        return trace.around(channel, self.plan.settings.name, secrets_given(target))
 
     def _spent(self) -> list[Connection]:
         """Return the connections that are of no use any more, not even to calls in flight.

@@ -213,7 +213,8 @@ class OwnEngine(Engine):
     def _channel(self, target: Target) -> Channel:
         if not (self._shares and isinstance(target, StreamableHTTP)):
             return super()._channel(target)
-        return self._traced(target.channel(self.plan.settings, self._common.connections(target)))
+        channel = target.channel(self.plan.settings, self._common.connections(target))
+        return self._traced(channel, target)
 
 
 def _leave(live: Live, leaving: Leaving) -> None:

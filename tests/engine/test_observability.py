@@ -11,7 +11,7 @@ import time
 import pytest
 
 import mcp_sync.logs
-from mcp_sync import BearerToken, CallTimeout, Client, InMemory, UsageError, types
+from mcp_sync import BearerToken, CallTimeout, Client, InMemory, Stdio, UsageError, types
 from mcp_sync._masking import HIDDEN, masked, masked_text
 from mcp_sync.errors import MCPError
 from mcp_sync.options import CacheOptions
@@ -193,6 +193,45 @@ def test_what_stands_under_the_name_of_a_secret_is_hidden(value, shown):
 )
 def test_what_looks_like_a_credential_is_hidden(given, shown):
     assert masked_text(given) == shown
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"headers": {"X-Api-Key": "opensesame"}},
+        {"auth": BearerToken("opensesame")},
+        {"auth": ("me", "opensesame")},
+    ],
+    ids=str,
+)
+def test_a_credential_that_a_server_repeats_is_not_written_down(given):
+    lines = []
+    with make_server().serve_http() as endpoint:
+        trace = Trace(lines.append, content=True)
+        with Client(endpoint.url, trace=trace, **given) as client:
+            client.call_tool("report", {"level": "info", "data": "say opensesame"})
+    assert "sesame" not in "".join(lines)
+    assert any("say (secret)" in line for line in lines)
+
+
+def test_a_variable_that_a_process_repeats_is_not_written_down():
+    lines = []
+    program = (
+        "import json, os, sys\n"
+        "for line in sys.stdin:\n"
+        "    n = json.loads(line)['id']\n"
+        "    info = {'name': os.environ['API_KEY'], 'version': '1'}\n"
+        "    answer = {'protocolVersion': '2025-11-25', 'capabilities': {}, 'serverInfo': info}\n"
+        "    print(json.dumps({'jsonrpc': '2.0', 'id': n, 'result': answer}), flush=True)\n"
+    )
+    target = Stdio(sys.executable, ["-c", program], env={"API_KEY": "opensesame"})
+    with (
+        pytest.raises(MCPError),
+        Client(target, trace=Trace(lines.append, content=True), timeout=5) as client,
+    ):
+        client.list_tools()
+    assert any("(secret)" in line for line in lines)
+    assert "sesame" not in "".join(lines)
 
 
 def test_a_line_is_bounded_and_stays_a_line():
