@@ -27,7 +27,6 @@ from . import known_servers
 from .answers import Answers
 from .call_options import NO_OPTIONS
 from .connection import Connection
-from .credentials import secrets_given
 from .opening import Opener, Opening
 from .plan import Plan
 from .router import Router
@@ -260,6 +259,8 @@ class Lifecycle:
         trace = self.plan.trace
         if trace is None:
             return channel
+        with fork.hold_off():
+            from .credentials import secrets_given
         return trace.around(channel, self.plan.settings.name, secrets_given(target))
 
     def _spent(self) -> list[Connection]:
