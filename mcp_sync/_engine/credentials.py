@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from typing import TYPE_CHECKING, Any, Callable, Optional
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from .._concurrency.fork import hold_off
 from .._protocol.striking import secrets_of
@@ -56,11 +56,11 @@ def secrets_given(target: Any) -> list[str]:
     url, auth = getattr(target, "url", None) or "", getattr(target, "auth", None)
     found = secrets_of(getattr(target, "headers", None) or {}, url)
     found += secrets_among(getattr(target, "env", None) or {})
-    password = urlsplit(url).password
+    password: Any = unquote(urlsplit(url).password or "")
     if isinstance(auth, tuple) and len(auth) == 2:
         password = auth[1]
     elif isinstance(auth, BearerToken):
-        password = auth._source if isinstance(auth._source, str) else None
+        password = auth._source
     return found + ([password] if isinstance(password, str) and password else [])
 
 
