@@ -1,21 +1,24 @@
-"""Files and standard input, read within a time: a pipe may have nobody who writes into it."""
+"""Files: read within a time, as is standard input, since a pipe may have nobody who writes; written as a whole."""
 
 from __future__ import annotations
 
 import errno
 import io
 import os
+import secrets
 import select
 import stat
 import sys
 from pathlib import Path
-from typing import IO
+from typing import IO, Optional
 
 from ._concurrency.deadline import Deadline
 
 # Whoever asks a person before it writes (a manager of passwords, say) is given time for that.
 PATIENCE = 30.0
 _PIECE = 1024 * 1024
+# How a folder refuses a new file, or a file to be replaced: one that is mounted by itself into a container, say.
+_IRREPLACEABLE = (errno.EACCES, errno.EPERM, errno.EBUSY)
 
 
 def read_bytes(path: Path, most: int, deadline: Deadline) -> bytes:
@@ -60,6 +63,49 @@ def read_standard_input(deadline: Deadline) -> str:
         return stdin.read()  # Somebody has put another stream there.
     with open(descriptor, "rb", buffering=0, closefd=False) as stream:
         return _decoded(_read(stream, sys.maxsize, deadline), stdin.encoding, stdin.errors or "strict")
+
+
+def replace_file(path: Path, data: bytes, mode: int = 0o666) -> None:
+    """Put data in the place of a file: all of it, or nothing.
+
+    A link stays one, and the file that it leads to keeps its mode. What is no regular file, or cannot be
+    replaced although it may be written, is written to.
+
+    Args:
+        path: The file.
+        data: What is to be in it.
+        mode: The permission bits of a new file, less those of the umask.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    try:
+        found = path.stat().st_mode
+    except FileNotFoundError:
+        _put(Path(os.path.realpath(path)), data, mode, None)
+        return
+    if stat.S_ISREG(found) and os.access(path, os.W_OK):
+        try:
+            _put(Path(os.path.realpath(path)), data, mode, stat.S_IMODE(found))
+            return
+        except OSError as error:
+            if error.errno not in _IRREPLACEABLE:
+                raise
+    path.write_bytes(data)
+
+
+def _put(path: Path, data: bytes, mode: int, kept: Optional[int]) -> None:
+    """Write data beside a file, then rename it."""
+    draft = path.with_name(f".new-{secrets.token_hex(8)}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    try:
+        with open(os.open(draft, flags, mode), "wb") as file:
+            if kept is not None:
+                os.chmod(draft, kept)
+            file.write(data)
+        os.replace(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def _read(stream: IO[bytes], most: int, deadline: Deadline) -> bytes:

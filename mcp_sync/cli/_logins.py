@@ -12,6 +12,7 @@ from typing import Any, Optional
 import click
 
 from .._concurrency.fork import hold_off
+from .._files import replace_file
 from .._protocol.visible import clean
 from ..errors import AuthorizationRequired
 
@@ -56,10 +57,7 @@ def write_private(path: Path, text: str) -> None:
     """Write a file below `home` that nobody else can read, in one step."""
     _make_home()
     path.parent.mkdir(exist_ok=True, mode=0o700)
-    new = path.with_suffix(f".{os.getpid()}.new")
-    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-        file.write(text)
-    new.replace(path)
+    replace_file(path, text.encode("utf-8"), 0o600)
 
 
 def auth_for(url: str) -> Any:

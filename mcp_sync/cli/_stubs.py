@@ -9,6 +9,7 @@ from typing import Optional
 import click
 
 from .._concurrency.fork import hold_off
+from .._files import replace_file
 from . import _show
 from ._completing import servers_first
 from ._exit import ExitCode
@@ -59,7 +60,7 @@ def _written(options: CommonOptions, words: tuple[str, ...]) -> str:
 def _write(path: Path, text: str) -> None:
     try:
         # The same bytes on every system.
-        path.write_bytes(text.encode("utf-8"))
+        replace_file(path, text.encode("utf-8"))
     except OSError as error:
         raise click.UsageError(f"{path} cannot be written: {error.strerror}") from error
 

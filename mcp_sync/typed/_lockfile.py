@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import secrets
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .._files import replace_file
 from ..errors import UsageError
 
 if TYPE_CHECKING:
@@ -78,13 +77,8 @@ def write_lock(path: Path, tools: Iterable[Definition]) -> None:
         each["name"]: {"digest": digest_of(each), "definition": each} for each in tools
     }
     lock = {"version": _VERSION, "tools": entries}
-    new = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
     try:
-        try:
-            text = json.dumps(lock, indent=2, sort_keys=True, ensure_ascii=True)
-            new.write_text(text + "\n", encoding="utf-8")
-            os.replace(new, path)
-        finally:
-            new.unlink(missing_ok=True)
+        text = json.dumps(lock, indent=2, sort_keys=True, ensure_ascii=True)
+        replace_file(path, f"{text}\n".encode())
     except (OSError, ValueError) as error:
         raise UsageError(f"the lock file {path} cannot be written: {error}") from error

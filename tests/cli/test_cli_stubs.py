@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import pytest
-from command_line import DEMO_SERVER, invoke, run
+from command_line import DEMO_SERVER, child_environment, invoke, run
 
 
 def test_the_module_is_printed_or_written(tmp_path):
@@ -44,3 +46,21 @@ def test_a_full_disk_is_no_wrong_use():
     ran = run("stubs", "-o", "/dev/full", "--json", "--", *DEMO_SERVER)
     assert ran.code == 74
     assert ran.error["message"] == "/dev/full cannot be written: No space left on device"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a limit of the size of files")
+def test_a_disk_that_takes_no_more_leaves_the_file_as_it_was(tmp_path):
+    file = tmp_path / "tools.py"
+    file.write_text("old")
+    words = [sys.executable, "-m", "mcp_sync.cli", "stubs", "-o", str(file), "--", *DEMO_SERVER]
+    done = subprocess.run(
+        ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", *words],
+        env=child_environment(),
+        capture_output=True,
+        encoding="utf-8",
+        timeout=50,
+    )
+    assert done.returncode == 74
+    assert f"{file} cannot be written: File too large" in done.stderr
+    assert file.read_text() == "old"
+    assert os.listdir(tmp_path) == ["tools.py"]

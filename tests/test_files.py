@@ -1,0 +1,81 @@
+"""Files are written as a whole, and stay what they were otherwise."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from mcp_sync._files import replace_file
+
+posix = pytest.mark.skipif(os.name != "posix", reason="needs links and permission bits")
+
+
+def test_a_new_file_is_written_and_an_old_one_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    replace_file(path, b"long enough")
+    with path.open("rb") as opened:
+        replace_file(path, b"new")
+        # Whoever reads it meanwhile reads on in the old one.
+        assert opened.read() == b"long enough"
+
+    assert path.read_bytes() == b"new"
+    assert [each.name for each in tmp_path.iterdir()] == ["a"]
+
+
+@posix
+def test_a_link_stays_one_and_its_file_keeps_its_mode(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    file, link = tmp_path / "folder" / "file", tmp_path / "link"
+    link.symlink_to(Path("folder") / "file")
+    replace_file(link, b"through a link that leads to nothing yet", 0o640)
+    file.chmod(0o751)
+    replace_file(link, b"new")
+
+    assert link.is_symlink()
+    assert file.read_bytes() == b"new"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o751
+    assert not list(tmp_path.rglob(".new-*"))
+
+
+@posix
+def test_what_is_no_regular_file_is_written_to(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    found: list[bytes] = []
+    reader = threading.Thread(target=lambda: found.append(pipe.read_bytes()))
+    reader.start()
+    replace_file(pipe, b"data")
+    reader.join(30)
+
+    assert found == [b"data"]
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="nothing is forbidden to root")
+def test_permissions_are_obeyed(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+    path.chmod(0o444)
+    with pytest.raises(PermissionError):
+        replace_file(path, b"new")
+    assert path.read_bytes() == b"old"
+
+    # The folder takes no other file, but this one may be written.
+    path.chmod(0o644)
+    tmp_path.chmod(0o555)
+    try:
+        replace_file(path, b"new")
+    finally:
+        tmp_path.chmod(0o755)
+    assert path.read_bytes() == b"new"
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(OSError):
+        replace_file(tmp_path, b"data")
+    with pytest.raises(FileNotFoundError):
+        replace_file(tmp_path / "nowhere" / "a", b"data")
