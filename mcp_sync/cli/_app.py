@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import takewhile
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, TextIO
 
@@ -125,12 +126,8 @@ class App(click.Group):
         **extra: Any,
     ) -> Any:
         """Run a command line; see `click.Command.main`."""
-        words = list(sys.argv[1:] if args is None else args)
-        command: Optional[list[str]] = None
-        if "--" in words:
-            at = words.index("--")
-            words, command = words[:at], words[at + 1 :]
-        as_json = "--json" in words
+        words, command = _taken_apart(list(sys.argv[1:] if args is None else args))
+        as_json = "--json" in takewhile("--".__ne__, words)
         if COMPLETE_VARIABLE in os.environ:
             from . import _shells as _shells
         main = super().main
@@ -152,6 +149,22 @@ class App(click.Group):
         if standalone_mode:
             sys.exit(code)
         return code
+
+
+def _taken_apart(words: list[str]) -> tuple[list[str], Optional[list[str]]]:
+    """Return what was typed, and the command behind a double dash, ``None`` without one.
+
+    In front of a word with a dash, with which no command begins, a double dash ends the options, as elsewhere.
+    Then the next one is that of the command.
+    """
+    if "--" not in words:
+        return words, None
+    at = words.index("--")
+    if words[at + 1 : at + 2] and words[at + 1].startswith("-"):
+        if "--" not in words[at + 1 :]:
+            return words, None
+        at = words.index("--", at + 1)
+    return words[:at], words[at + 1 :]
 
 
 def _no_command(word: str) -> str:
@@ -192,10 +205,10 @@ def _guarded(run: Callable[[], Any], as_json: bool) -> int:
 
 def run() -> None:
     """Run the command line of this process and exit."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+    for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
             # It was closed: what is opened next would take its number, and get what is printed.
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+            setattr(sys, name, _closed(name))
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -211,6 +224,12 @@ def run() -> None:
     except _Ended as ended:
         # Whoever sent the signal is to see that it was one.
         os.kill(os.getpid(), ended.number)
+
+
+def _closed(name: str) -> TextIO:
+    """Return what stands for a closed stream: an output that is wanted fails on it, as that of other programs."""
+    descriptor = os.open(os.devnull, os.O_WRONLY if name == "stderr" else os.O_RDONLY)
+    return open(descriptor, "r" if name == "stdin" else "w", encoding="utf-8")
 
 
 def _buffered(stream: TextIO) -> TextIO:

@@ -45,7 +45,7 @@ MEANINGS = {
     ExitCode.PROTOCOL: "the server answered with an error, or broke the rules of the protocol",
     ExitCode.AUTH: "not authorized: HTTP status 401 or 403, or authorization failed",
     ExitCode.BUG: "a bug in mcp-sync",
-    ExitCode.OUTPUT: "the output could not be written: the disk is full, say",
+    ExitCode.OUTPUT: "the output could not be written: the disk is full, say, or standard output closed",
     ExitCode.INTERRUPTED: "interrupted by Ctrl-C",
     ExitCode.BROKEN_PIPE: "nobody reads the output any more",
 }
@@ -66,8 +66,8 @@ _BY_CLASS: tuple[tuple[type[BaseException], ExitCode], ...] = (
 
 _LOG_IN = 'perhaps you have to log in: mcp-sync login TARGET; or give --header "Authorization: Bearer ..."'
 
-# What writing to a file or a terminal that takes no more fails with.
-_OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+# What writing to a file or a terminal that takes no more fails with, or to one that is closed.
+_OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 # What an error may bring beside its message, as it is named in JSON.
 _DETAILS = ("code", "data", "status", "retry_after", "request_sent", "returncode", "stderr_tail", "timeout")
@@ -129,7 +129,8 @@ def _message(error: BaseException) -> str:
     if isinstance(error, (Interrupted, KeyboardInterrupt, click.Abort)):
         return "interrupted"
     if isinstance(error, OSError) and exit_code(error) is ExitCode.OUTPUT:
-        return f"cannot write the output: {getattr(error, 'strerror', None) or error}"
+        closed = "standard output is closed" if error.errno == errno.EBADF else None
+        return f"cannot write the output: {closed or error.strerror or error}"
     return in_words(str(error)) or type(error).__name__
 
 

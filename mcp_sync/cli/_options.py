@@ -43,6 +43,26 @@ class CommonOptions:
     budget: Budget = field(default_factory=lambda: Budget(None))
 
 
+class NamingCommand(click.Command):
+    """A command with names that servers have given, which may look like options."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """See `click.Command.parse_args`.
+
+        Raises:
+            click.UsageError: There is no such option; it says what may have been meant.
+        """
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            said = error.format_message().rstrip(".")
+            raise click.UsageError(f"{said}; {self.meant(error.option_name)}", ctx) from error
+
+    def meant(self, option: str) -> str:
+        """Return what to say of an option that there is not."""
+        return "a name that begins with a dash goes behind a double dash, as in: -- -name"
+
+
 def json_option() -> Callable[..., Any]:
     """Return the option ``--json``."""
     return click.option(

@@ -10,7 +10,7 @@ from .._given_arguments import GivenArguments, read_arguments
 from . import _show
 from ._completing import prompt_words, servers_first
 from ._opened import all_of, opened, save, save_option, show_list
-from ._options import CommonOptions, common_options
+from ._options import CommonOptions, NamingCommand, common_options
 from ._targets import named_server, only_server
 
 
@@ -24,7 +24,7 @@ def prompts(options: CommonOptions, words: tuple[str, ...]) -> None:
     show_list(options, "prompts", found, _show.prompt_text)
 
 
-@click.command()
+@click.command(cls=NamingCommand)
 @click.argument(
     "words", nargs=-1, metavar="[TARGET] PROMPT [KEY=TEXT]... [-- COMMAND...]", shell_complete=prompt_words
 )
@@ -62,7 +62,7 @@ def _texts(given: GivenArguments) -> dict[str, str]:
     return values
 
 
-@click.command()
+@click.command(cls=NamingCommand)
 @click.argument("words", nargs=-1, metavar="[TARGET] REFERENCE ARGUMENT=START [KEY=TEXT]... [-- COMMAND...]")
 @common_options
 def complete(options: CommonOptions, words: tuple[str, ...]) -> None:

@@ -9,7 +9,7 @@ import click
 from . import _show
 from ._completing import resource_words, servers_first
 from ._opened import all_of, opened, save, save_option
-from ._options import CommonOptions, common_options
+from ._options import CommonOptions, NamingCommand, common_options
 from ._targets import named_server, only_server
 
 
@@ -36,7 +36,7 @@ def resources(options: CommonOptions, words: tuple[str, ...]) -> None:
         _show.heading(text)
 
 
-@click.command()
+@click.command(cls=NamingCommand)
 @click.argument("words", nargs=-1, metavar="[TARGET] URI... [-- COMMAND...]", shell_complete=resource_words)
 @save_option
 @common_options

@@ -9,7 +9,7 @@ import click
 from . import _show
 from ._completing import servers_first
 from ._opened import opened, save_option
-from ._options import CommonOptions, common_options
+from ._options import CommonOptions, NamingCommand, common_options
 from ._targets import Server, named_server, only_server
 from ._tools import finish
 
@@ -42,7 +42,7 @@ def list_(options: CommonOptions, words: tuple[str, ...]) -> None:
         click.echo(_text(state))
 
 
-@tasks.command()
+@tasks.command(cls=NamingCommand)
 @click.argument("words", nargs=-1, metavar=_ONE, shell_complete=servers_first)
 @common_options
 def get(options: CommonOptions, words: tuple[str, ...]) -> None:
@@ -53,7 +53,7 @@ def get(options: CommonOptions, words: tuple[str, ...]) -> None:
     _print(state, options)
 
 
-@tasks.command()
+@tasks.command(cls=NamingCommand)
 @click.argument("words", nargs=-1, metavar=_ONE, shell_complete=servers_first)
 @save_option
 @common_options
@@ -65,7 +65,7 @@ def result(options: CommonOptions, words: tuple[str, ...], folder: Optional[str]
     return finish(f"of task {task_id}", found, options, folder)
 
 
-@tasks.command()
+@tasks.command(cls=NamingCommand)
 @click.argument("words", nargs=-1, metavar=_ONE, shell_complete=servers_first)
 @common_options
 def cancel(options: CommonOptions, words: tuple[str, ...]) -> None:

@@ -15,7 +15,7 @@ from . import _show
 from ._completing import servers_first, tool_words
 from ._exit import ExitCode, exit_code, report
 from ._opened import Opened, all_of, opened, save, save_option, show_list
-from ._options import CommonOptions, common_options
+from ._options import CommonOptions, NamingCommand, common_options
 from ._targets import named_server, only_server
 
 if TYPE_CHECKING:
@@ -36,22 +36,14 @@ def tools(options: CommonOptions, words: tuple[str, ...]) -> None:
     show_list(options, "tools", found, _show.tool_text)
 
 
-class _Call(click.Command):
+class _Call(NamingCommand):
     """Knows that arguments of a tool are no options, as they are for other programs."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """See `click.Command.parse_args`.
-
-        Raises:
-            click.UsageError: There is no such option; it says how an argument is written.
-        """
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            if not error.option_name.startswith("--"):
-                raise
-            written = f"an argument of a tool is written {error.option_name[2:]}=VALUE"
-            raise click.UsageError(f"{error.format_message().rstrip('.')}; {written}", ctx) from error
+    def meant(self, option: str) -> str:
+        """Return what to say of an option that there is not."""
+        if not option.startswith("--"):
+            return super().meant(option)
+        return f"an argument of a tool is written {option[2:]}=VALUE"
 
 
 @click.command(cls=_Call)
@@ -78,7 +70,8 @@ def call(
       {...}        a JSON object of arguments
       -            the same from standard input
 
-    They are checked by the tool's schema before anything is sent.
+    They are checked by the tool's schema before anything is sent. A TOOL that begins with a dash goes behind
+    a double dash of its own: call TARGET -- -TOOL, or call -- -TOOL -- COMMAND.
 
     Questions of the server are asked in the terminal, if there is one; otherwise they are declined.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -165,6 +166,48 @@ def test_an_argument_that_is_written_as_an_option_is_told_how_to_write_it(url: s
     assert ran.code == 2
     assert ran.err.endswith("; an argument of a tool is written a=VALUE\n")
     assert "=VALUE" not in invoke("call", url, "add", "-a").err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["call", "--", "-h", "text=hi"],
+        ["prompt", "--", "-h", "text=hi"],
+        ["read", "--", "-h"],
+        ["complete", "--", "-h", "text=h"],
+        ["tasks", "get", "--", "-h"],
+        ["tools", "--"],
+    ],
+)
+def test_a_double_dash_before_another_dash_ends_the_options_and_the_next_one_begins_a_command(
+    words: list[str],
+) -> None:
+    server = (
+        "from mcp_sync.testing import FakeServer\n"
+        "FakeServer(tools={'-h': str.upper}, prompts={'-h': str.upper}, resources={'-h': 'HI'}).serve_stdio()"
+    )
+    server = server.replace("str.upper", "(lambda text: text.upper())")
+    ran = invoke(*words, "--", sys.executable, "-c", server)
+
+    if words[0] in ("complete", "tasks"):
+        assert (ran.code, "Method not found" in ran.err) == (5, True)
+    else:
+        assert (ran.code, "HI" in ran.out or "-h" in ran.out, ran.err) == (0, True, "")
+
+
+def test_a_name_with_a_dash_needs_no_command(url: str) -> None:
+    ran = invoke("call", url, "--json", "--", "-x", "--json")
+    assert ran.code == 2
+    assert "'--json' is no argument" in ran.error["message"]
+    assert "Unknown tool: --json" in invoke("call", url, "--", "--json").err
+
+
+@pytest.mark.parametrize("words", [["call"], ["prompt"], ["read"], ["complete"], ["tasks", "result"]])
+def test_whoever_names_what_looks_like_an_option_is_told_how(words: list[str]) -> None:
+    ran = invoke(*words, "http://127.0.0.1:9/mcp", "-x")
+
+    assert ran.code == 2
+    assert "a name that begins with a dash goes behind a double dash, as in: -- -name" in ran.err
 
 
 def test_options_stand_anywhere_before_the_double_dash(url: str) -> None:

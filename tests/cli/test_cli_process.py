@@ -364,15 +364,24 @@ def test_names_of_servers_and_their_warnings_leave_standard_output_alone(tmp_pat
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs a POSIX shell")
-@pytest.mark.parametrize("closed", [pytest.param(">&-", marks=pytest.mark.heavy), ">&- 2>&- <&-"])
 @pytest.mark.parametrize("words", [["--help"], ["call", "add", "a=1", "b=2", "--", *DEMO_SERVER]])
-def test_a_standard_stream_that_is_closed_is_none_at_all(closed: str, words: list[str]) -> None:
-    script = f'exec "$@" {closed}'
+@pytest.mark.parametrize(
+    ("closed", "code", "said"),
+    [
+        (">&-", 74, b"mcp-sync: cannot write the output: standard output is closed\n"),
+        (">&- 2>&- <&-", 74, b""),
+        pytest.param("2>&- <&-", 0, b"", marks=pytest.mark.heavy),
+    ],
+)
+def test_a_closed_stream_takes_nothing_and_gives_nothing(
+    closed: str, code: int, said: bytes, words: list[str]
+) -> None:
     done = subprocess.run(
-        ["sh", "-c", script, "sh", sys.executable, "-m", "mcp_sync.cli", *words],
+        ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "mcp_sync.cli", *words],
         env=child_environment(),
         capture_output=True,
         timeout=50,
     )
 
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert (done.returncode, done.stderr) == (code, said)
+    assert bool(done.stdout) is (code == 0)
