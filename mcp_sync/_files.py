@@ -1,4 +1,4 @@
-"""Files: read within a time, as is standard input, since a pipe may have nobody who writes; written as a whole."""
+"""Files and standard input, read within a time (a pipe may have nobody who writes), or written as a whole."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ._concurrency.deadline import Deadline
 # Whoever asks a person before it writes (a manager of passwords, say) is given time for that.
 PATIENCE = 30.0
 _PIECE = 1024 * 1024
-# How a folder refuses a new file, or a file to be replaced: one that is mounted by itself into a container, say.
+# How a folder refuses a new file, or a file to be replaced: one that is mounted by itself, say.
 _IRREPLACEABLE = (errno.EACCES, errno.EPERM, errno.EBUSY)
 
 

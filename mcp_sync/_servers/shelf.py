@@ -203,7 +203,9 @@ class Shelf:
             from .status import ServerStatus, status_of
         if self.is_disabled(name):
             return ServerStatus(name, "disabled")
-        return status_of(name, self.clients.get(name), self.failures.get(name))
+        fault = getattr(self.servers().get(name), "fault", None)
+        failure = fault if isinstance(fault, MCPError) else self.failures.get(name)
+        return status_of(name, self.clients.get(name), failure)
 
     def close(self, seconds: Optional[float]) -> None:
         """Close the clients that were made here, at the same time. None is made any more."""

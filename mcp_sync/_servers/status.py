@@ -18,7 +18,8 @@ class ServerStatus(NamedTuple):
     Attributes:
         name: Its name.
         state: ``"idle"`` (not used yet), ``"opening"``, ``"open"``, ``"lost"`` (the next call opens it anew),
-            ``"failed"`` (it could not be opened), ``"closed"`` or ``"disabled"``.
+            ``"failed"`` (it could not be opened, or its configuration cannot be so), ``"closed"`` or
+            ``"disabled"``.
         error: Why it is lost, or failed; otherwise why the last attempt to use it did.
         era: The revision of the protocol, while it is open.
         server: Name and version, as it tells them.

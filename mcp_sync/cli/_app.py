@@ -154,8 +154,8 @@ class App(click.Group):
 def _taken_apart(words: list[str]) -> tuple[list[str], Optional[list[str]]]:
     """Return what was typed, and the command behind a double dash, ``None`` without one.
 
-    In front of a word with a dash, with which no command begins, a double dash ends the options, as elsewhere.
-    Then the next one is that of the command.
+    In front of a word with a dash, with which no command begins, it ends the options, as elsewhere. Then the
+    next one is that of the command.
     """
     if "--" not in words:
         return words, None
@@ -227,7 +227,7 @@ def run() -> None:
 
 
 def _closed(name: str) -> TextIO:
-    """Return what stands for a closed stream: an output that is wanted fails on it, as that of other programs."""
+    """Return what stands for a closed stream: output fails on it, as that of other programs does."""
     descriptor = os.open(os.devnull, os.O_WRONLY if name == "stderr" else os.O_RDONLY)
     return open(descriptor, "r" if name == "stdin" else "w", encoding="utf-8")
 

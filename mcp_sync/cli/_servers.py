@@ -97,6 +97,10 @@ def _print(sources: list[_Source]) -> None:
 
 
 def _line(name: str, told: dict[str, Any]) -> str:
-    where = told.get("url") or " ".join(map(str, [told.get("command"), *told.get("args", ())]))
+    where = (
+        told.get("error")
+        or told.get("url")
+        or " ".join(map(str, [told.get("command"), *told.get("args", ())]))
+    )
     off = ", disabled" if told.get("disabled") else ""
     return f"{name} [{told['type']}{off}] {where}"

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from .._concurrency.fork import hold_off
 from .._protocol.urls import is_loopback
-from ._errors import Place
+from ._errors import Place, named_kind
 from ._keys import plain, unknown
 from ._variables import Variables
 
@@ -53,7 +53,7 @@ def check_auth(value: Any, place: Place) -> Iterator[str]:
     if value is None or isinstance(value, (bool, str)):
         return
     if not isinstance(value, Mapping):
-        raise place.error(f"this must be a string or an object, not a {type(value).__name__}")
+        raise place.error(f"this must be a string or an object, not {named_kind(value)}")
     for name in map(str, value):
         if plain(name) in _LOOKED_UP:
             yield f"{place.at(name)}: ignored, since it is looked up; `issuer` says whom to ask"

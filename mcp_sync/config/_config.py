@@ -15,9 +15,10 @@ from .._concurrency.deadline import Deadline
 from .._files import PATIENCE
 from ..errors import UsageError
 from ..options import check_seconds
-from ._entries import is_extension, read_entry
+from ._entries import broken_entry, is_extension, read_entry
 from ._errors import ConfigError, Place
-from ._reading import Origin, as_path, find_servers, local_servers, origin_of, read_file
+from ._keys import plain
+from ._reading import FRAMES, Origin, as_path, find_servers, local_servers, origin_of, read_file
 from ._server import ServerConfig
 from ._variables import Inputs, Variables
 
@@ -52,7 +53,7 @@ class Config:
         return {"mcpServers": {name: server.to_json() for name, server in self.servers.items()}}
 
     def check(self) -> list[ConfigError]:
-        """Return what keeps servers that are not disabled from being used: a missing variable, say."""
+        """Return what keeps servers that are not disabled from being used: an entry, or a variable."""
         found = []
         for server in self.servers.values():
             try:
@@ -86,7 +87,8 @@ def load_config(
 
     In all strings ``${NAME}`` and ``${env:NAME}`` are a variable of the environment, ``${NAME:-default}`` is
     one that may be missing, ``${file:path}`` is the content of a file, ``${input:id}`` a value of ``inputs``,
-    and ``$${`` stands for ``${``. They are replaced when a server is used, not before.
+    and ``$${`` stands for ``${``. They are replaced when a server is used, not before. An entry that cannot
+    be so (a value of the wrong type, say) is an error only then, too, and harms no other: see `Config.check`.
 
     ``.claude.json`` has the servers of the user, and those that Claude Code keeps there for the project in
     whose folder this process runs; the latter win.
@@ -101,8 +103,8 @@ def load_config(
         timeout: How many seconds a file that is a pipe may take until it ends; ``None`` for no bound.
 
     Raises:
-        ConfigError: It cannot be read, or something in it cannot be so. Names file, server and key, or line
-            and column.
+        ConfigError: It cannot be read, or there are no servers in it. Names the file, and line and column
+            where they are known.
     """
     if not (inputs is None or isinstance(inputs, Mapping) or callable(inputs)):
         raise UsageError(f"inputs must be a mapping or a function, not {type(inputs).__name__}")
@@ -126,13 +128,14 @@ def load_config(
 
 
 def _is_table_of_servers(source: Mapping[str, Any]) -> bool:
-    """Whether each entry looks like a server: for settings in Python, which need no frame."""
+    """Whether entries look like servers: for settings in Python, which need no frame."""
 
     def is_server(entry: Any) -> bool:
         keys = {str(key).replace("_", "").lower() for key in entry} if isinstance(entry, Mapping) else set()
         return bool(keys & {"command", "url", "httpurl", "serverurl"})
 
-    return all(map(is_server, source.values()))
+    has_frame = any(plain(str(key)) in FRAMES for key in source)
+    return not source or (not has_frame and any(map(is_server, source.values())))
 
 
 def _declared(found: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -149,8 +152,11 @@ def _build(entries: Mapping[str, tuple[Any, Variables]], file: Optional[str]) ->
         if is_extension(entry):
             warnings.append(f"{Place(file, str(name))}: left out, since an extension of the host starts it")
             continue
-        servers[str(name)], found = read_entry(str(name), entry, file, variables)
-        warnings += found
+        try:
+            servers[str(name)], found = read_entry(str(name), entry, file, variables)
+            warnings += found
+        except ConfigError as fault:
+            servers[str(name)] = broken_entry(str(name), entry, fault, variables)
     for warning in warnings:
         logger.warning("%s", warning)
     return Config(MappingProxyType(servers), file, tuple(warnings))

@@ -8,9 +8,10 @@ from typing import Any, Callable, Optional
 from .._concurrency.fork import hold_off
 from .._protocol.negotiation import check_mode
 from ..errors import UsageError
+from ..errors._base import another
 from ..options import Timeouts
 from ._auth import as_list, check_auth
-from ._errors import Place
+from ._errors import ConfigError, Place, named_kind
 from ._keys import FIELDS, guess, plain, warning_about
 from ._server import ServerConfig
 from ._variables import Variables
@@ -27,6 +28,8 @@ _KINDS = {
     "ws": "websocket",
     "websocket": "websocket",
 }
+# How VS Code writes what is no address in a network.
+_OF_THIS_MACHINE = ("unix:", "npipe:", "pipe:")
 # Some hosts count a timeout in seconds, up to an hour, others in milliseconds, from some thousand on.
 _MOST_SECONDS = 3600
 _TIMEOUTS = ("connect", "probe", "open", "silence", "total", "close")
@@ -79,7 +82,10 @@ class Given:
         if value is None:
             return default
         if not fits(value):
-            raise self.place(name).error(f"this must be {wanted}, not a {type(value).__name__}")
+            given = named_kind(value)
+            # A number that is too small, a list of other things: what is wanted says it all.
+            more = "" if wanted.startswith(given) else f", not {given}"
+            raise self.place(name).error(f"this must be {wanted}{more}")
         return value
 
     def text(self, name: str) -> Optional[str]:
@@ -131,7 +137,7 @@ def read_entry(
     if not name.strip():
         raise place.error("the name of a server must not be empty")
     if not isinstance(entry, Mapping):
-        raise place.error(f"this must be an object, not a {type(entry).__name__}")
+        raise place.error(f"this must be an object, not {named_kind(entry)}")
     given = Given(_flat(entry), place)
     command, args = _command(given)
     auth_key, auth = _auth(given)
@@ -168,6 +174,27 @@ def read_entry(
     return server, given.warnings
 
 
+def broken_entry(name: str, entry: Any, fault: ConfigError, variables: Variables) -> ServerConfig:
+    """Return what stands for a server whose entry cannot be so.
+
+    Args:
+        name: Its name.
+        entry: What was written.
+        fault: What is wrong with that.
+        variables: As for `read_entry`.
+    """
+    written = {plain(str(key)): value for key, value in entry.items()} if isinstance(entry, Mapping) else {}
+    return ServerConfig(
+        name=name,
+        kind="broken",
+        disabled=written.get("disabled") is True or written.get("enabled") is False,
+        # Without the traceback, which holds what was written.
+        fault=another(fault),
+        file=fault.file,
+        variables=variables,
+    )
+
+
 def _flat(entry: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return an entry in the form of today: older versions of Zed keep all of a command in one object."""
     command = entry.get("command")
@@ -197,9 +224,14 @@ def _kind(given: Given, command: Optional[str], place: Place) -> str:
         raise place.error("there is a command and a URL: give one of them")
     if command is None and not has_url:
         raise place.error(f"there is neither a command nor a URL{given.guess('command', 'url')}")
+    url = (given.text("url") or "").lower()
+    if url.startswith(_OF_THIS_MACHINE):
+        raise given.place("url").error(
+            "sockets (unix:) and pipes (npipe:) of this machine are not supported: "
+            "the server must listen at a URL with http or https"
+        )
     if kind is None:
-        url = given.text("url") or ""
-        kind = "stdio" if command else "websocket" if url.lower().startswith(("ws://", "wss://")) else "http"
+        kind = "stdio" if command else "websocket" if url.startswith(("ws://", "wss://")) else "http"
     if (kind == "stdio") is has_url:
         raise given.place("type").error(f"it does not go with a {'URL' if has_url else 'command'}")
     return kind

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional
+from typing import Any, NamedTuple, Optional
 
 from .._protocol.visible import clean
 from ..errors import UsageError
+
+# As they are called in a file, by their types in Python.
+_KINDS = {
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    str: "a string",
+    list: "a list",
+    tuple: "a list",
+    dict: "an object",
+    type(None): "null",
+}
 
 
 class ConfigError(UsageError):
@@ -59,3 +71,8 @@ class Place(NamedTuple):
     def error(self, problem: str) -> ConfigError:
         """Return an error about it."""
         return ConfigError(f"{self}: {clean(problem)}", file=self.file, server=self.server, key=self.key)
+
+
+def named_kind(value: Any) -> str:
+    """Return what kind of value something is, in the words of JSON."""
+    return _KINDS.get(type(value)) or f"a {type(value).__name__}"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Optional
 
 from .._concurrency.deadline import Deadline
 from .._files import read_bytes
-from ._errors import ConfigError, Place
+from ._errors import ConfigError, Place, named_kind
 from ._json import at, read_json
 from ._keys import plain
 
@@ -20,6 +20,8 @@ _LARGEST = 16 * 1024 * 1024
 _HOST_FOLDERS = (".vscode", ".cursor", ".gemini", ".claude", ".codex", ".idea", ".kiro", ".roo", ".zed")
 # The file in which Claude Code keeps servers of the user and of projects, beside much else.
 CLAUDE_CODE = ".claude.json"
+# The keys of the object that has the servers, by their letters alone.
+FRAMES = ("mcpservers", "servers", "contextservers")
 # Hosts that take comments in their JSON.
 _WITH_COMMENTS = (".vscode", ".gemini", ".zed", "zed", "Zed")
 
@@ -65,7 +67,7 @@ def read_file(path: Path, deadline: Deadline) -> dict[str, Any]:
         raise ConfigError(f"{file}: not UTF-8, at byte {error.start}", file=file) from None
     found = _toml(text, file) if path.suffix.lower() == ".toml" else _json(text, path)
     if not isinstance(found, dict):
-        raise ConfigError(f"{file}: this must be an object, not a {type(found).__name__}", file=file)
+        raise ConfigError(f"{file}: this must be an object, not {named_kind(found)}", file=file)
     return found
 
 
@@ -119,11 +121,11 @@ def find_servers(found: Mapping[str, Any], place: Place) -> Mapping[str, Any]:
     inner = by_key.get("mcp")
     if isinstance(inner, Mapping) and "mcpservers" not in by_key and "servers" not in by_key:
         return find_servers(inner, place)
-    for key in ("mcpservers", "servers", "contextservers"):
+    for key in FRAMES:
         if key in by_key:
             servers = by_key[key]
             if not isinstance(servers, Mapping):
-                raise place.error(f"the servers must be an object, not a {type(servers).__name__}")
+                raise place.error(f"the servers must be an object, not {named_kind(servers)}")
             return servers
     if place.file is not None and Path(place.file).name == CLAUDE_CODE:
         # It is there whether anybody uses servers or not.
@@ -151,8 +153,8 @@ def local_servers(found: Mapping[str, Any], path: Path) -> tuple[str, Mapping[st
             if servers:
                 if isinstance(servers, Mapping):
                     return str(folder), servers
-                kind = type(servers).__name__
-                raise Place(str(path)).error(f"the servers of {folder} must be an object, not a {kind}")
+                kind = named_kind(servers)
+                raise Place(str(path)).error(f"the servers of {folder} must be an object, not {kind}")
     return "", {}
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 from .._concurrency.fork import hold_off
 from .._protocol.urls import hide_filled
 from ..errors import UsageError
+from ..errors._base import another
 from ..options import Timeouts
 from ._auth import make_auth
 from ._env_file import read_env_file
@@ -34,7 +35,7 @@ class ServerConfig:
 
     Attributes:
         name: Its name.
-        kind: ``"stdio"``, ``"http"``, ``"sse"`` or ``"websocket"``.
+        kind: ``"stdio"``, ``"http"``, ``"sse"`` or ``"websocket"``; ``"broken"`` if its entry cannot be so.
         command, args, env, env_file, env_vars, cwd, inherit_env: A server to be started, as in `Stdio`;
             ``env_vars`` are the names of variables that it gets from this process.
         url, headers, env_headers, verify, auth: A server that runs; ``env_headers`` are headers with the
@@ -43,6 +44,8 @@ class ServerConfig:
         timeouts: Other bounds on time.
         mode: As in `Client`.
         disabled: Whether it is not to be used.
+        fault: What is wrong with its entry, ``None`` if nothing is. It is raised when the server is used, and
+            harms no other.
         allow: Patterns (as of `fnmatch`) for the names of the tools that may be used, ``None`` for all.
         deny: Patterns for those that may not, even if allowed.
         file: The file that it comes from.
@@ -70,6 +73,7 @@ class ServerConfig:
     disabled: bool = False
     allow: Optional[tuple[str, ...]] = None
     deny: tuple[str, ...] = ()
+    fault: Optional[ConfigError] = field(default=None, hash=False)
     file: Optional[str] = None
     auth_key: str = field(default="auth", repr=False)
     variables: Variables = field(default=Variables(".", False, {}), repr=False, hash=False)
@@ -79,6 +83,12 @@ class ServerConfig:
 
     def to_json(self) -> dict[str, Any]:
         """Return what there is to see of it, with ``***`` for whatever may be a secret."""
+        if self.fault is not None:
+            return {
+                "type": self.kind,
+                "error": str(self.fault),
+                **({"disabled": True} if self.disabled else {}),
+            }
         command, args = shown_args(self.command, self.args)
         shown: dict[str, Any] = {
             "type": self.kind,
@@ -137,6 +147,8 @@ class ServerConfig:
         Raises:
             ConfigError: A variable is not set, or something cannot be so.
         """
+        if self.fault is not None:
+            raise another(self.fault)
         if self.kind == "stdio":
             if given:
                 raise self._place().error(f"{', '.join(given)} need a URL; this server is a command")

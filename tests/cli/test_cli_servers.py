@@ -90,6 +90,24 @@ def test_a_file_that_cannot_be_used_is_named_with_the_place(here: Path, text: st
     assert invoke("tools", "a", "--json").error["kind"] == "usage"
 
 
+def test_an_entry_that_cannot_be_is_told_where_it_is_used_or_listed(
+    here: Path, endpoint: HTTPEndpoint
+) -> None:
+    write(here / "mcp.json", web={"url": endpoint.url}, typo={"comand": "x"})
+
+    assert invoke("ping", "web").err == ""
+    for command in ("ping", "doctor"):
+        ran = invoke(command, "typo")
+        assert (ran.code, ran.out) == (2, "")
+        assert "did you mean 'command' by 'comand'?" in ran.err
+    listed = invoke("servers")
+    assert listed.code == 0
+    assert f"  typo [broken] {here / 'mcp.json'}, server 'typo': there is neither a command" in listed.out
+    checked = invoke("servers", "--check", "--json")
+    assert (checked.code, len(checked.json["problems"])) == (1, 1)
+    assert checked.json["files"][0]["servers"]["typo"]["type"] == "broken"
+
+
 def test_an_unknown_key_is_told_and_ignored(here: Path, endpoint: HTTPEndpoint) -> None:
     write(here / "mcp.json", demo={"url": endpoint.url, "colour": "red"})
     ran = invoke("ping", "demo")

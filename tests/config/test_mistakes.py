@@ -129,8 +129,8 @@ def test_what_is_neither_a_path_nor_a_mapping_is_refused(source: Any) -> None:
         ({"command": "x", "type": "telnet"}, "type", "stdio, http, sse or ws"),
         ({"command": "x", "type": "http"}, "type", "does not go with a command"),
         ({"url": "https://h", "type": "stdio"}, "type", "does not go with a URL"),
-        ({"command": 5}, "command", "a string, not a int"),
-        ({"command": "x", "args": "-v"}, "args", "a list of strings, not a str"),
+        ({"command": 5}, "command", "a string, not a number"),
+        ({"command": "x", "args": "-v"}, "args", "a list of strings, not a string"),
         ({"command": "x", "env": {"A": ["b"]}}, "env", "an object with strings"),
         ({"command": "x", "timeout": "5"}, "timeout", "a number above 0"),
         ({"command": "x", "timeout": 0}, "timeout", "a number above 0"),
@@ -149,13 +149,44 @@ def test_an_entry_that_cannot_be_is_named_by_file_server_and_key(
 ) -> None:
     path = files.write(tmp_path, files.one(**entry))
 
-    with pytest.raises(ConfigError) as raised:
-        load_config(path)
+    config = load_config(path)
 
-    error = raised.value
+    (error,) = config.check()
     assert (error.file, error.server, error.key) == (str(path), "here", key)
     assert said in str(error)
     assert f"{path}, server 'here'" in str(error)
+    for use in (config["here"].client, config["here"].target, config["here"].check):
+        with pytest.raises(ConfigError) as raised:
+            use()
+        assert vars(raised.value) == vars(error)
+    assert config.to_json() == {"mcpServers": {"here": {"type": "broken", "error": str(error)}}}
+
+
+@pytest.mark.parametrize("url", ["unix:///run/mcp.sock#/mcp", "npipe:////./pipe/mcp"])
+def test_a_socket_of_this_machine_is_said_to_be_not_supported(url: str) -> None:
+    (error,) = load_config(files.one(url=url, type="http")).check()
+
+    assert (error.server, error.key) == ("here", "url")
+    assert "of this machine are not supported" in str(error)
+
+
+def test_an_entry_that_cannot_be_harms_no_other(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    entries = {
+        "good": {"command": "x"},
+        "typo": {"comand": "y"},
+        "off": {"command": 7, "disabled": True},
+        "n": 5,
+    }
+    path = files.write(tmp_path, {"mcpServers": entries})
+    config = load_config(path)
+
+    assert config["good"].target().command == "x"  # type: ignore[attr-defined]
+    assert [error.server for error in config.check()] == ["typo", "n"]
+    assert not caplog.messages
+    assert config["off"].disabled
+    assert pickle.loads(pickle.dumps(config["typo"])).fault is not None
+    # The same in a mapping without a frame.
+    assert [error.server for error in load_config(entries).check()] == ["typo", "n"]
 
 
 @pytest.mark.parametrize(

@@ -460,6 +460,11 @@ def _(stage: Stage) -> None:
     configure(', "env": {"API_KEY": "${FILES_KEY}"}')["files"].client()
 
 
+@below("A value that cannot be")
+def _(stage: Stage) -> None:
+    configure(', "args": "-y server"')["files"].client()
+
+
 @below("A comma too many")
 def _(stage: Stage) -> None:
     configure(behind=",")

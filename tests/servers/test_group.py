@@ -83,6 +83,22 @@ def test_one_that_is_down_is_left_out_and_the_table_says_why(caplog: pytest.LogC
     ]
 
 
+def test_an_entry_that_cannot_be_is_left_out_and_the_table_says_why_at_once() -> None:
+    with over_http(named("web")) as servers:
+        entry = servers["web"]
+        source = {"mcpServers": {"typo": {"comand": "x"}, "web": entry}}
+        with ClientGroup(source) as group:
+            (typo, web) = group.status()
+            assert (typo.state, web.state) == ("failed", "idle")
+            assert "did you mean 'command' by 'comand'?" in str(typo.error)
+            assert tool_names(group) == ["web_whoami"]
+            with pytest.raises(ConfigError, match="did you mean 'command'"):
+                group.call_tool("typo_anything")
+            group.reload({"mcpServers": {"typo": entry, "web": entry}})
+            assert group.status()[0].state == "idle"
+            assert tool_names(group) == ["typo_whoami", "web_whoami"]
+
+
 def test_with_raise_the_first_error_is_raised() -> None:
     with over_http(named("web")) as servers:
         servers["down"] = DOWN
