@@ -8,7 +8,7 @@ from typing import Any, Optional
 import click
 
 from .._protocol.urls import public_url
-from ..errors import MCPError
+from ..errors import CallTimeout, MCPError
 from . import _show
 from ._completing import servers_first
 from ._exit import ExitCode, exit_code, report
@@ -58,7 +58,8 @@ def login(
         settings["device"] = True
     if client_secret_env:
         settings["client_secret_variable"] = client_secret_env
-    asking = {} if device else {"interaction": _interaction(paste, port)}
+    show = _Guide()
+    asking = {"show": show} if device else {"interaction": _interaction(paste, port, show)}
     auth = make_auth(settings, interactive=True, **asking)
     if new_client or login_of(url) not in (None, settings):
         # What there is was given for something else.
@@ -69,6 +70,10 @@ def login(
         with opened(options, server, auth=auth) as (client, budget, _):
             client.send_ping(**budget.left())
     except MCPError as error:
+        if isinstance(error, CallTimeout) and show.has_told:
+            # It was for the user that the connection had to wait.
+            text = f"the login was not finished in the browser within {error.timeout or 0:g} s"
+            error = CallTimeout(text, timeout=error.timeout, request_sent=error.request_sent)
         report(error, options.as_json, is_login=True)
         return exit_code(error)
     status = auth.status(url)
@@ -80,11 +85,19 @@ def login(
     return ExitCode.OK
 
 
-def _interaction(paste: bool, port: Optional[int]) -> Any:
-    from ..auth import LoopbackBrowser, PasteBack
+class _Guide:
+    """Tells the user where to log in, and remembers that it did."""
 
-    def show(text: str) -> None:
-        click.echo(_show.clean(text), err=True)
+    def __init__(self) -> None:
+        self.has_told = False
+
+    def __call__(self, what: Any) -> None:
+        self.has_told = True
+        click.echo(_show.clean(str(what)), err=True)
+
+
+def _interaction(paste: bool, port: Optional[int], show: _Guide) -> Any:
+    from ..auth import LoopbackBrowser, PasteBack
 
     def open_browser(url: str) -> Any:
         import webbrowser

@@ -13,7 +13,6 @@ import click
 
 from .._concurrency.fork import hold_off
 from .._files import replace_file
-from .._protocol.visible import clean
 from ..errors import AuthorizationRequired
 
 HOME_VARIABLE = "MCP_SYNC_HOME"
@@ -76,7 +75,7 @@ def make_auth(settings: Mapping[str, Any], *, interactive: bool, **more: Any) ->
         settings: ``device``, ``issuer``, ``client_id``, ``client_secret_variable``, ``client_metadata_url``,
             ``scopes`` and ``dpop``, as far as they were given.
         interactive: Whether the user may be asked.
-        more: Arguments of `OAuth` or `DeviceCode`.
+        more: Arguments of `OAuth` or `DeviceCode`. Without ``show`` the latter refuses to ask.
 
     Raises:
         click.UsageError: The variable with the secret is not set.
@@ -97,11 +96,7 @@ def make_auth(settings: Mapping[str, Any], *, interactive: bool, **more: Any) ->
     store = FileStore(home() / "tokens")
     if not settings.get("device"):
         return OAuth(store=store, interactive=interactive, **given)
-    return DeviceCode(store=store, show=_show if interactive else _refuse, **given)
-
-
-def _show(prompt: Any) -> None:
-    click.echo(clean(str(prompt)), err=True)
+    return DeviceCode(store=store, **{"show": _refuse, **given})
 
 
 def _refuse(prompt: Any) -> None:

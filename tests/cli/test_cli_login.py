@@ -200,6 +200,7 @@ def test_a_login_that_waits_ends_at_its_timeout(
 
     assert waiting.is_set()
     assert ran.code == 4
+    assert ran.err.endswith("mcp-sync: the login was not finished in the browser within 1 s\n")
 
 
 def test_a_code_is_shown_and_its_login_used_without_another_one(own_home: Path) -> None:
