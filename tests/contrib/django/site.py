@@ -151,6 +151,11 @@ def connected_only(request: Any) -> JsonResponse:
     return mcp_login_required("guarded")(lambda request: JsonResponse({"ok": True}))(request)
 
 
+def worker(request: Any) -> HttpResponse:
+    """Tell which process answers."""
+    return HttpResponse(str(os.getpid()))
+
+
 def _admin() -> Any:
     from django.contrib import admin
 
@@ -173,5 +178,6 @@ def __getattr__(name: str) -> Any:
         path("build/", build),
         path("build/<int:pk>/", built),
         path("connected/", connected_only),
+        path("worker/", worker),
         path("admin/", _admin()),
     ]

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
-from contrib.load import press, processes_below
+from contrib.load import Descriptors, press, to_port
 from mcp_sync.testing import FakeAuthorizationServer, FakeServer, ToolContext
 
 from .test_example import Browser, program
 
 USERS, TABS = 8, 4
+WORKERS, WORKER_THREADS = 4, 8
 
 SITE = """
 import os
@@ -25,6 +26,7 @@ from mcp_sync.auth import SQLiteStore
 store = SQLiteStore(os.path.join(os.environ["FOLDER"], "grants.sqlite"))
 app = create_app(os.environ["KITCHEN"], {"SECRET_KEY": "secret", "MCP_TOKEN_STORE": store})
 app.add_url_rule("/who", "who", lambda: mcp["kitchen"].call_tool("whoami").text)
+app.add_url_rule("/worker", "worker", lambda: str(os.getpid()))
 """
 
 
@@ -66,8 +68,8 @@ def test_many_users_at_many_workers_with_tokens_that_are_renewed_all_the_time(
             return str(auth.user_of(context.headers))
 
         fake = FakeServer(tools=[whoami], principal=auth.user_of)
-        command = ["-m", "gunicorn", "-k", "gthread", "-w", "4", "--threads", "8", "--preload"]
-        command += ["-b", "127.0.0.1:0", "--chdir", str(tmp_path), "site_wsgi:app"]
+        command = ["-m", "gunicorn", "-k", "gthread", "-w", str(WORKERS), "--threads", str(WORKER_THREADS)]
+        command += ["--preload", "-b", "127.0.0.1:0", "--chdir", str(tmp_path), "site_wsgi:app"]
         with fake.serve_http(intercept=auth.guard()) as endpoint:
             site = program(*command, KITCHEN=endpoint.url, FOLDER=str(tmp_path))
             with site as address:
@@ -80,13 +82,14 @@ def test_many_users_at_many_workers_with_tokens_that_are_renewed_all_the_time(
                         tab.cookies.update(first.cookies)
                         tabs.append(tab)
                         visits.append(functools.partial(ask, tab, f"user {number}"))
-                workers = processes_below(os.getpid())
-                assert len(workers) == 5  # One that has begun them, and four.
-                found = press(visits, seconds, workers)
+                descriptors = Descriptors(f"{address}/worker", WORKERS)
+                found = press(visits, seconds)
                 for tab in tabs:
                     tab.close()
+                # As many as there are threads that need one, at most.
+                grown = descriptors.grown({to_port(urlsplit(endpoint.url).port): WORKER_THREADS})
         assert found.wrong == []
         assert auth.ended == []
         assert auth.asked["/token"]
-        assert found.leaks <= 4, found.descriptors
-        print(f"{found.requests} requests in {seconds:g} s, {found.descriptors[-1]} descriptors")
+        assert grown == {}
+        print(f"{found.requests} requests in {seconds:g} s")
