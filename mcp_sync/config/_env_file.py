@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from .._concurrency.deadline import Deadline
-from .._files import PATIENCE, read_bytes
 from ._errors import Place
+from ._reading import read_named
 
 _LINE = re.compile(
     r"""(?:export\s+)?(?P<name>[A-Za-z_][\w.-]*)\s*=\s*"""
     r"""(?:"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>[^']*)'|(?P<plain>.*?))\s*(?:(?<=\s)\#.*)?"""
 )
-_LARGEST = 1024 * 1024
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 
 
@@ -23,16 +21,8 @@ def read_env_file(path: Path, place: Place) -> dict[str, str]:
     Raises:
         ConfigError: It cannot be read, or has another form.
     """
-    try:
-        data = read_bytes(path, _LARGEST + 1, Deadline(PATIENCE))
-        text = data.decode("utf-8-sig")
-    except (OSError, ValueError) as error:
-        problem = getattr(error, "strerror", None) or "it is no text"
-        raise place.error(f"the file {path} cannot be read: {problem}") from None
-    if len(data) > _LARGEST:
-        raise place.error(f"the file {path} is larger than {_LARGEST} bytes")
     found = {}
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(read_named(path, str(path), place).splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         match = _LINE.fullmatch(line.strip())

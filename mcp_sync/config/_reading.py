@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
 from .._concurrency.deadline import Deadline
-from .._files import read_bytes
+from .._files import PATIENCE, read_bytes
 from ._errors import ConfigError, Place, named_kind
 from ._json import at, read_json
 from ._keys import plain
 
 # Far above any file that a person has written, and far below what hurts.
 _LARGEST = 16 * 1024 * 1024
+_LARGEST_NAMED = 1024 * 1024
 # Folders in which a host keeps its settings of a project.
 _HOST_FOLDERS = (".vscode", ".cursor", ".gemini", ".claude", ".codex", ".idea", ".kiro", ".roo", ".zed")
 # The file in which Claude Code keeps servers of the user and of projects, beside much else.
@@ -69,6 +70,28 @@ def read_file(path: Path, deadline: Deadline) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ConfigError(f"{file}: this must be an object, not {named_kind(found)}", file=file)
     return found
+
+
+def read_named(path: Path, name: str, place: Place) -> str:
+    """Read a file that a configuration names.
+
+    Args:
+        path: The file.
+        name: How it is named there.
+        place: Where.
+
+    Raises:
+        ConfigError: It cannot be read, or is no text, or too large.
+    """
+    try:
+        data = read_bytes(path, _LARGEST_NAMED + 1, Deadline(PATIENCE))
+        text = data.decode("utf-8-sig")
+    except (OSError, ValueError) as error:
+        problem = getattr(error, "strerror", None) or "it is no text"
+        raise place.error(f"the file {name} cannot be read: {problem}") from None
+    if len(data) > _LARGEST_NAMED:
+        raise place.error(f"the file {name} is larger than {_LARGEST_NAMED} bytes")
+    return text
 
 
 def _json(text: str, path: Path) -> Any:

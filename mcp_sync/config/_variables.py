@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Optional, Union
 
-from .._concurrency.deadline import Deadline
-from .._files import PATIENCE, read_bytes
 from ._errors import Place
+from ._reading import read_named
 
 Inputs = Union[Mapping[str, str], Callable[[Mapping[str, Any]], Optional[str]], None]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\([A-Za-z0-9_]+\))?")
 _BARE = re.compile(r"(?<!\w)\$([A-Za-z_][A-Za-z0-9_]*)")
-_LONGEST_FILE = 1024 * 1024
 # A default may have a variable, which has a default, and so on.
 _DEEPEST = 10
 
@@ -120,16 +118,8 @@ class Variables:
         return os.sep if name in ("pathSeparator", "/") else None
 
     def _file(self, name: str, place: Place) -> str:
-        try:
-            data = read_bytes(self.path(name), _LONGEST_FILE + 1, Deadline(PATIENCE))
-            text = data.decode("utf-8")
-        except (OSError, ValueError) as error:
-            problem = getattr(error, "strerror", None) or "it is no text"
-            raise place.error(f"the file {name} cannot be read: {problem}") from None
-        if len(data) > _LONGEST_FILE:
-            raise place.error(f"the file {name} is larger than {_LONGEST_FILE} bytes")
         # Whoever writes a secret into a file ends the line.
-        return text.rstrip("\r\n")
+        return read_named(self.path(name), name, place).rstrip("\r\n")
 
     def path(self, name: str) -> Path:
         """Return a path that may be relative to the configuration, or to the home of the user."""

@@ -53,7 +53,7 @@ def filled(tmp_path: Path, text: str) -> str:
     ],
 )
 def test_they_are_replaced(tmp_path: Path, text: str, value: str) -> None:
-    files.write(tmp_path, "from the file\r\n", "token")
+    files.write(tmp_path, "\ufefffrom the file\r\n", "token")
     files.write(tmp_path, "of ada", "ada")
 
     assert filled(tmp_path, text) == value
