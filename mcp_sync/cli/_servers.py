@@ -97,10 +97,8 @@ def _print(sources: list[_Source]) -> None:
 
 
 def _line(name: str, told: dict[str, Any]) -> str:
-    where = (
-        told.get("error")
-        or told.get("url")
-        or " ".join(map(str, [told.get("command"), *told.get("args", ())]))
-    )
+    # What stands before it in an error, the file and the server, is in the list already.
+    fault = told.get("error", "").rpartition(f"server {name!r}")[2].lstrip(",: ")
+    where = fault or told.get("url") or " ".join(map(str, [told.get("command"), *told.get("args", ())]))
     off = ", disabled" if told.get("disabled") else ""
     return f"{name} [{told['type']}{off}] {where}"

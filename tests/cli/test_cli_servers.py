@@ -102,7 +102,7 @@ def test_an_entry_that_cannot_be_is_told_where_it_is_used_or_listed(
         assert "did you mean 'command' by 'comand'?" in ran.err
     listed = invoke("servers")
     assert listed.code == 0
-    assert f"  typo [broken] {here / 'mcp.json'}, server 'typo': there is neither a command" in listed.out
+    assert "  typo [broken] there is neither a command nor a URL; did you mean" in listed.out
     checked = invoke("servers", "--check", "--json")
     assert (checked.code, len(checked.json["problems"])) == (1, 1)
     assert checked.json["files"][0]["servers"]["typo"]["type"] == "broken"
