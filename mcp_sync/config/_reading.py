@@ -197,7 +197,7 @@ def as_path(path: Any) -> Path:
     """
     if not isinstance(path, (str, os.PathLike)) or isinstance(os.fspath(path), bytes):
         kind = type(path).__name__
-        raise ConfigError(f"a configuration is the path of a file, or a mapping, not a {kind}")
+        raise ConfigError(f"a configuration is the path of a file, or a mapping, not {kind}")
     if str(path).lstrip().startswith("{"):
         raise ConfigError("a configuration is the path of a file, or a mapping; parse JSON text before")
     return Path(path).expanduser().absolute()

@@ -39,7 +39,8 @@ def _built(kind: Any) -> TypeAdapter[Any]:
             adapter.rebuild()  # Newer pydantic leaves names that it does not know for later.
         return adapter
     except (PydanticUserError, PydanticUndefinedAnnotation, NameError, TypeError) as error:
-        raise UsageError(f"result_type cannot be {kind!r}: {error}") from error
+        # What comes below is where pydantic has more about it.
+        raise UsageError(f"result_type cannot be {kind!r}: {str(error).partition(chr(10))[0]}") from error
 
 
 def typed_result(name: str, result: types.CallToolResult, kind: Any) -> Any:
