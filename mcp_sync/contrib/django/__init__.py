@@ -14,7 +14,7 @@ At import and at start nothing is read and nothing opens. How it is made:
 - ``conf``: the settings; ``servers``: ``mcp`` itself; ``server``: one of its servers; ``authorization``: how
   users log in there; ``checks``: what may be wrong with the settings;
 - ``models``, ``crypto``: what is kept, encrypted; ``stores``: grants in models, with
-  ``_connections``, ``_row_lock`` and ``_unwritten`` (SQLite); ``cache``: answers in Django's cache;
+  ``_connections``, ``_database_lock`` and ``_unwritten`` (SQLite); ``cache``: answers in Django's cache;
 - ``pending``, ``tasks``: questions that wait, and long tasks;
 - ``views``, ``input_views``, ``forms``, ``urls``, ``middleware``, ``decorators``: what a browser meets;
 - ``signals``, ``admin``, ``management``, ``test``; ``drf`` for Django REST framework.

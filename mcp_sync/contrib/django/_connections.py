@@ -37,11 +37,19 @@ _CONNECTION_AGE = 60
 _LOCK_PATIENCE = 1.0
 _READ_PATIENCE = 0.1  # likewise, where what is wanted can be had in the transaction itself
 _LOCKED = "a transaction, probably that of this request, keeps the token store from being used"
+_CONNECT_BEFORE = "connect the user before, or lock less"
 _ADVICE = {
     "sqlite": "SQLite locks its whole file; use its WAL mode, or a database that locks rows",
-    "postgresql": "it has locked the row of the user; connect the user before, or lock less",
+    "postgresql": f"it has locked the row of the user; {_CONNECT_BEFORE}",
+    "mysql": f"it has changed or locked the row of the user; {_CONNECT_BEFORE}",
 }
-_LOCK_TIMEOUT = "55P03"  # of PostgreSQL
+# How a connection is asked how long it waits for a lock, and told; how many of its units make a second; and
+# the fewest of them.
+_WAITS = {
+    "sqlite": ("PRAGMA busy_timeout", "PRAGMA busy_timeout = {}", 1000, 0),
+    "mysql": ("SELECT @@innodb_lock_wait_timeout", "SET innodb_lock_wait_timeout = {}", 1, 1),
+}
+_LOCK_TIMEOUTS = {"postgresql": "55P03", "mysql": 1205}  # what drivers call it when that time is over
 _THREADS = 2
 _WAITING = 1000  # operations
 _CLOSE_SECONDS = 5.0
@@ -119,9 +127,9 @@ def _locked_for(alias: str, vendor: str) -> StoreLocked:
 def _is_locked(connection: Any, error: OperationalError) -> bool:
     if connection.vendor == "sqlite":
         return "locked" in str(error)
-    # psycopg 3, and its predecessor.
-    states = [getattr(error.__cause__, name, None) for name in ("sqlstate", "pgcode")]
-    return connection.vendor == "postgresql" and _LOCK_TIMEOUT in states
+    # psycopg 3, and its predecessor; the drivers of MySQL.
+    told = [getattr(error.__cause__, name, None) for name in ("sqlstate", "pgcode")] + [*error.args[:1]]
+    return _LOCK_TIMEOUTS.get(connection.vendor, error) in told
 
 
 def _short(patience: Optional[float]) -> float:
@@ -131,23 +139,26 @@ def _short(patience: Optional[float]) -> float:
 def _within(patience: Optional[float], reads: bool, operation: Callable[[], T]) -> T:
     """Do something on the connection of this thread, which waits so long for a lock."""
     connection = connections[conf.get("DATABASE")]
-    if patience is not None and connection.vendor == "sqlite":
-        return _within_sqlite(connection, patience, operation)
-    if patience is not None and connection.vendor == "postgresql" and not reads:
+    if patience is None or (reads and connection.vendor != "sqlite"):
+        return operation()
+    if connection.vendor == "postgresql":
         return _within_postgresql(connection, patience, operation)
+    if connection.vendor in _WAITS:
+        return _within_setting(connection, patience, operation)
     return operation()
 
 
-def _within_sqlite(connection: Any, patience: float, operation: Callable[[], T]) -> T:
+def _within_setting(connection: Any, patience: float, operation: Callable[[], T]) -> T:
+    ask, tell, units, least = _WAITS[connection.vendor]
     with connection.cursor() as cursor:
-        cursor.execute("PRAGMA busy_timeout")
+        cursor.execute(ask)
         usual = cursor.fetchone()[0]
-        cursor.execute(f"PRAGMA busy_timeout = {min(int(patience * 1000), usual)}")
+        cursor.execute(tell.format(min(max(int(patience * units), least), usual)))
     try:
         return operation()
     finally:
         with suppress(DatabaseError), connection.cursor() as cursor:
-            cursor.execute(f"PRAGMA busy_timeout = {usual}")
+            cursor.execute(tell.format(usual))
 
 
 def _within_postgresql(connection: Any, patience: float, operation: Callable[[], T]) -> T:

@@ -24,7 +24,7 @@ from ...auth._records import Key
 from ...auth._store import Stored, new_version
 from ...errors import AuthError, CallTimeout
 from . import _connections, conf, crypto, models, signals
-from ._row_lock import row_lock
+from ._database_lock import database_lock
 from ._unwritten import Draft, Unwritten, unwritten_of
 from .authorization import USER
 
@@ -53,8 +53,8 @@ _MOST_UNREADABLE = 10_000
 class ModelTokenStore:
     """Keeps what belongs to one server of the settings in the models of this application.
 
-    A change replaces one version and no other (compare and swap), whatever the database. The lock is a locked
-    row, on SQLite a locked file beside the database. What was written stays also where the request's
+    A change replaces one version and no other (compare and swap), whatever the database. The lock is one of
+    the database, with SQLite a locked file beside it. What was written stays also where the request's
     transaction is rolled back: see `_connections`; and where a transaction locks SQLite: see `_unwritten`.
 
     Args:
@@ -153,7 +153,7 @@ class ModelTokenStore:
             if unwritten is not None:
                 stack.enter_context(unwritten.locked(name, deadline))
             elif connections[database].features.has_select_for_update and not _connections.is_test_case():
-                stack.enter_context(row_lock(database, name, deadline))
+                stack.enter_context(database_lock(database, name, deadline))
             yield
 
 

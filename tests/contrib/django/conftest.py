@@ -57,7 +57,7 @@ def _delete_rows() -> None:
         for model in apps.get_models(include_auto_created=True)
         if model not in (ContentType, Permission)
     )
-    with transaction.atomic(), connection.cursor() as cursor:
+    with transaction.atomic(), connection.constraint_checks_disabled(), connection.cursor() as cursor:
         for table in written:
             cursor.execute(f"DELETE FROM {connection.ops.quote_name(table)}")
 

@@ -32,6 +32,11 @@ def configure(database: dict[str, Any], servers: dict[str, Any] | None = None) -
 
     if settings.configured:
         return
+    if database["ENGINE"].endswith(".mysql"):
+        import pymysql
+
+        # Django knows but the driver that has to be built from C.
+        pymysql.install_as_MySQLdb()
     settings.configure(
         SECRET_KEY="a secret of the tests",
         SECRET_KEY_FALLBACKS=[],

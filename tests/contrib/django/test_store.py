@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 import unittest
 from contextlib import nullcontext
 from io import StringIO
@@ -24,12 +25,14 @@ from django.test import TestCase, override_settings
 from mcp_sync import CallTimeout
 from mcp_sync.auth import Deadline, Key
 from mcp_sync.contrib.django import _connections, crypto
+from mcp_sync.contrib.django._database_lock import database_lock
 from mcp_sync.contrib.django._unwritten import Unwritten, unwritten_of
 from mcp_sync.contrib.django.models import Grant
 from mcp_sync.contrib.django.stores import ModelTokenStore, digest
 from mcp_sync.errors import AuthError
 
 ROOT = Path(__file__).parents[3]
+PATIENCE, BOUND = 10.0, 5.0  # seconds
 KEY = Key("grant", "https://auth.example", "https://mcp.example/mcp", "somebody", "app")
 
 
@@ -371,6 +374,24 @@ def test_the_lock_keeps_threads_apart(store):
         thread.join()
         assert found == ["timeout"]
     with store.lock(KEY, Deadline(1)):
+        pass
+
+
+def _lock_among_processes(name, deadline):
+    if connection.vendor == "sqlite":
+        return unwritten_of(connection).locked(name, deadline)
+    return database_lock("default", name, deadline)
+
+
+def test_whoever_waits_for_the_lock_of_another_process_does_so_until_the_deadline():
+    with _lock_among_processes("a", Deadline(PATIENCE)):
+        began = time.monotonic()
+        with pytest.raises(CallTimeout), _lock_among_processes("a", Deadline(0.2)):
+            pass
+        assert time.monotonic() - began < BOUND
+        with _lock_among_processes("b", Deadline(PATIENCE)):
+            pass
+    with _lock_among_processes("a", Deadline(PATIENCE)):
         pass
 
 

@@ -206,7 +206,7 @@ def test_who_is_locked_by_the_transaction_and_not_connected_is_sent_to_the_page_
     with transaction.atomic():
         get_user_model().objects.select_for_update().get(pk=ada.pk)
         # SQLite has no such locks.
-        expected = StoreLocked if connection.vendor == "postgresql" else ConnectionRequired
+        expected = ConnectionRequired if connection.vendor == "sqlite" else StoreLocked
         with pytest.raises(expected, match=r"the row of the user|has to connect"):
             mcp["guarded"].for_user(ada).call_tool("whoami")
     away = browser_of(ada).get("/locked/")

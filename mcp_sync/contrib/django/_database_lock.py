@@ -1,6 +1,7 @@
-"""A lock that is a locked row of the database: it holds for all processes of all machines.
+"""A lock of the database: it holds for all processes of all machines.
 
-It has a connection and a transaction of its own, so that it ends with its holder, however that ends.
+It is a locked row, with MySQL a lock by name: whoever looks at a locked row may have to wait there. It has a
+connection and a transaction of its own, so that it ends with its holder, however that ends.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _TABLE = "mcp_sync_storelock"
 
 
 @contextmanager
-def row_lock(database: str, key: str, deadline: Deadline) -> Iterator[None]:
+def database_lock(database: str, key: str, deadline: Deadline) -> Iterator[None]:
     """Hold the lock of a key.
 
     Raises:
@@ -29,13 +30,22 @@ def row_lock(database: str, key: str, deadline: Deadline) -> Iterator[None]:
     """
     with closing(connections.create_connection(database)) as connection:
         make_own(connection)
-        wait_until_taken(lambda: _taken(connection, key), deadline, _FIRST_LOOK, _LAST_LOOK)
+        is_by_name = connection.vendor == "mysql"
+        take = _taken_by_name if is_by_name else _taken
+        wait_until_taken(lambda: take(connection, key), deadline, _FIRST_LOOK, _LAST_LOOK)
         try:
             yield
         finally:
             with suppress(Exception):  # The connection is lost: so is the lock.
-                _execute(connection, f"DELETE FROM {_TABLE} WHERE {_name(connection)} = %s", key)
-                connection.commit()
+                if not is_by_name:
+                    _execute(connection, f"DELETE FROM {_TABLE} WHERE {_name(connection)} = %s", key)
+                    connection.commit()
+
+
+def _taken_by_name(connection: Any, key: str) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT GET_LOCK(%s, 0)", [key])
+        return bool(cursor.fetchone()[0])
 
 
 def _taken(connection: Any, key: str) -> bool:
