@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Callable, Optional, TypeVar, Union
 
@@ -31,8 +30,9 @@ class SQLAlchemyTokenStore:
 
     Each look and each change has a connection and a transaction of its own, so what was written stays when
     the session of the request is rolled back: a refresh token counts once. A change replaces one version and
-    no other. The lock is an advisory one on PostgreSQL and MySQL, a locked file beside the database on
-    SQLite; on other databases it holds for the threads of a process.
+    no other. The lock is an advisory one on PostgreSQL, MySQL and MariaDB, on a connection that the
+    pool gives away for it, and a locked file beside the database on SQLite; on other databases it holds for
+    the threads of a process.
 
     Args:
         bind: An engine, a session factory that is bound to one, or a function that returns an engine, as
@@ -52,9 +52,6 @@ class SQLAlchemyTokenStore:
             raise UsageError("SQLAlchemyTokenStore needs an engine, or a function that returns one")
         self._bind = bind
         self._threads = ThreadLocks()
-        # The connection that holds the lock of a thread. It serves that thread for all else, too: threads
-        # that held one each and waited for another would find the pool empty.
-        self._holding = threading.local()
         self.table = sa.Table(
             table,
             sa.MetaData() if metadata is None else metadata,
@@ -63,7 +60,8 @@ class SQLAlchemyTokenStore:
             sa.Column("principal", sa.String(255), nullable=False),
             sa.Column("version", sa.String(32), nullable=False),
             sa.Column("value", sa.JSON, nullable=False),
-            sa.Column("updated", sa.Float, nullable=False, index=True),
+            # MySQL's plain floats know the time to minutes.
+            sa.Column("updated", sa.Float(53), nullable=False, index=True),
         )
         columns = self.table.c
         # Made once: each request looks up two records, together.
@@ -162,32 +160,15 @@ class SQLAlchemyTokenStore:
         """Return what is kept under some keys, by one query."""
         names = {key_digest(key): key for key in keys}
         values = {"names": list(names)}
-        with self._edge():
-            rows = self._run(lambda connection: connection.execute(self._look, values).all(), self._looking)
+        with self._edge(), self._looking() as connection:
+            rows = connection.execute(self._look, values).all()
         return {names[name]: Stored(dict(value), version) for name, value, version in rows}
-
-    def _run(
-        self,
-        act: Callable[[sa.Connection], T],
-        connected: Callable[[], AbstractContextManager[sa.Connection]],
-    ) -> T:
-        """Execute one statement, which counts at once."""
-        held: Optional[sa.Connection] = getattr(self._holding, "connection", None)
-        if held is not None and not held.invalidated:
-            try:
-                return act(held)
-            except sa.exc.DBAPIError as error:
-                if not error.connection_invalidated:
-                    raise
-                # The lock is lost with it. What was granted meanwhile need not be.
-        with connected() as connection:
-            return act(connection)
 
     @contextmanager
     def _looking(self) -> Iterator[sa.Connection]:
         engine = self.engine
         with engine.connect() as connection:
-            if engine.dialect.name in _ADVISORY:
+            if engine.dialect.name in _LOCKS:
                 # No transaction, which would have to be ended: a way to the database and back.
                 connection.execution_options(isolation_level="AUTOCOMMIT")
             yield connection
@@ -213,7 +194,8 @@ class SQLAlchemyTokenStore:
 
     def _change(self, statement: Any) -> int:
         """Return how many rows it has changed, of those that were there."""
-        return self._run(lambda connection: connection.execute(statement).rowcount, self.engine.begin)
+        with self.engine.begin() as connection:
+            return int(connection.execute(statement).rowcount)
 
     @contextmanager
     def lock(self, key: Key, deadline: Deadline) -> Iterator[None]:
@@ -225,33 +207,45 @@ class SQLAlchemyTokenStore:
             if engine.dialect.name == "sqlite" and database and ":memory:" not in database:
                 folder = FolderLocks(Path(f"{database}-mcp-locks"))
                 stack.enter_context(folder.hold(f"{name}.lock", deadline))
-            elif engine.dialect.name in _ADVISORY:
-                self._holding.connection = stack.enter_context(_advisory(engine, name, deadline))
-                stack.callback(setattr, self._holding, "connection", None)
+            elif engine.dialect.name in _LOCKS:
+                stack.enter_context(_locked(engine, name, deadline))
             yield
 
 
-_ADVISORY = {
-    "postgresql": ("SELECT pg_try_advisory_lock(:number)", "SELECT pg_advisory_unlock(:number)"),
-    "mysql": ("SELECT GET_LOCK(:text, 0)", "SELECT RELEASE_LOCK(:text)"),
-    "mariadb": ("SELECT GET_LOCK(:text, 0)", "SELECT RELEASE_LOCK(:text)"),
+# On PostgreSQL it belongs to a transaction: there may be a pooler on the way, for which that is what has a
+# session.
+_LOCKS = {
+    "postgresql": "SELECT pg_try_advisory_xact_lock(:number)",
+    "mysql": "SELECT GET_LOCK(:text, 0)",
+    "mariadb": "SELECT GET_LOCK(:text, 0)",
 }
 
 
 @contextmanager
-def _advisory(engine: sa.Engine, name: str, deadline: Deadline) -> Iterator[sa.Connection]:
+def _locked(engine: sa.Engine, name: str, deadline: Deadline) -> Iterator[None]:
     """Hold a lock of the database, which ends with its connection, however that ends."""
-    take, give = (sa.text(each) for each in _ADVISORY[engine.dialect.name])
-    number = int(name[:15], 16)
-    values = {"number": number} if engine.dialect.name == "postgresql" else {"text": name}
-    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        wait_until_taken(
-            lambda: bool(connection.execute(take, values).scalar()), deadline, _FIRST_LOOK, _LAST_LOOK
-        )
+    values = {"number": int(name[:15], 16)} if engine.dialect.name == "postgresql" else {"text": name}
+    take = sa.text(_LOCKS[engine.dialect.name]).bindparams(**values)
+    connection = engine.connect()
+    driver: Any = None
+    try:
+        # Threads that held a connection each, and waited for another one, would find the pool empty.
+        connection.detach()
+        driver = connection.connection.dbapi_connection
+        wait_until_taken(lambda: _is_taken(connection, take), deadline, _FIRST_LOOK, _LAST_LOOK)
+        yield
+    finally:
         try:
-            yield connection
-        finally:
-            try:
-                connection.execute(give, values)
-            except sa.exc.SQLAlchemyError:
-                connection.invalidate()  # The connection is lost, and the lock with it.
+            connection.close()
+        except sa.exc.SQLAlchemyError:
+            # It is lost, and the lock with it. What is none of the pool's, nobody else closes.
+            with suppress(Exception):
+                driver.close()
+
+
+def _is_taken(connection: sa.Connection, take: Any) -> bool:
+    """Take a lock if it is free, in a transaction that is left open."""
+    found = bool(connection.execute(take).scalar())
+    if not found:
+        connection.rollback()
+    return found

@@ -18,6 +18,7 @@ from mcp_sync.auth import Deadline, Key, OAuth
 from mcp_sync.auth._records import Grant, ServerRecord
 from mcp_sync.contrib._one_look import look_once
 from mcp_sync.contrib.flask import SQLAlchemyTokenStore
+from mcp_sync.contrib.flask._stores import key_digest
 
 from .site import make_app
 
@@ -26,24 +27,39 @@ PATIENCE = 20
 ROOT = Path(__file__).parents[3]
 
 
+SERVERS = ("postgres", "pgbouncer", "mariadb")
+
+
 def store_at(url: str) -> SQLAlchemyTokenStore:
     return SQLAlchemyTokenStore(sa.create_engine(url, poolclass=sa.pool.NullPool))
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+@pytest.fixture(params=["sqlite", *SERVERS], scope="module")
+def database(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Have a server run, and give the URL of its database; nothing for a file."""
     if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path}/site.sqlite"
-    else:
-        yield from at_postgres()
+        yield ""
+        return
+    server = pytest.importorskip(f"contrib.django.{request.param}")
+    if not server.is_installed():
+        pytest.skip(f"needs a server and its driver: {request.param}")
+    with server.running() as settings:
+        place = f"{settings['USER']}@/{settings['NAME']}"
+        if request.param == "mariadb":
+            yield f"mysql+pymysql://{place}?unix_socket={settings['HOST']}&ssl_disabled=true"
+        else:
+            yield f"postgresql+psycopg://{place}?host={settings['HOST']}&port={settings['PORT'] or 5432}"
 
 
-def at_postgres() -> Iterator[str]:
-    postgres = pytest.importorskip("contrib.django.postgres")
-    if not postgres.is_installed():
-        pytest.skip("needs PostgreSQL: apt install postgresql")
-    with postgres.running() as settings:
-        yield f"postgresql+psycopg://{settings['USER']}@/postgres?host={settings['HOST']}"
+@pytest.fixture
+def url(database: str, tmp_path: Path) -> Iterator[str]:
+    found = database or f"sqlite:///{tmp_path}/site.sqlite"
+    yield found
+    store = store_at(found)
+    store.table.drop(store.engine)
+
+
+on_servers = pytest.mark.parametrize("database", SERVERS, indirect=True)
 
 
 def test_of_changes_that_replace_the_same_version_one_counts(url: str) -> None:
@@ -111,13 +127,9 @@ def test_a_lock_holds_against_other_processes_and_ends_with_its_holder(url: str)
                 pass
 
 
-@pytest.fixture
-def postgres() -> Iterator[str]:
-    yield from at_postgres()
-
-
-def test_threads_that_hold_locks_need_no_more_connections_than_the_pool_has(postgres: str) -> None:
-    engine = sa.create_engine(postgres, pool_size=3, max_overflow=0, pool_timeout=2)
+@on_servers
+def test_threads_that_hold_locks_need_no_more_connections_than_the_pool_has(url: str) -> None:
+    engine = sa.create_engine(url, pool_size=3, max_overflow=0, pool_timeout=2)
     store, all_hold, done = SQLAlchemyTokenStore(engine), threading.Barrier(3), []
     store.create_table()
 
@@ -146,14 +158,24 @@ def test_threads_that_hold_locks_need_no_more_connections_than_the_pool_has(post
     assert done == [{"n": 2}] * 3
 
 
-def test_what_was_granted_is_kept_though_the_connection_of_the_lock_is_lost(postgres: str) -> None:
-    engine, other = sa.create_engine(postgres), sa.create_engine(postgres, poolclass=sa.pool.NullPool)
+def _end_its_holder(connection: sa.Connection) -> None:
+    """End whatever connection holds an advisory lock."""
+    if connection.dialect.name == "postgresql":
+        ended = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'"
+        assert connection.execute(sa.text(ended)).all() == [(True,)]
+        return
+    holder = connection.execute(sa.text("SELECT IS_USED_LOCK(:name)"), {"name": key_digest(KEY)}).scalar()
+    connection.execute(sa.text(f"KILL {holder}"))
+
+
+@on_servers
+def test_what_was_granted_is_kept_though_the_connection_of_the_lock_is_lost(url: str) -> None:
+    engine, other = sa.create_engine(url), sa.create_engine(url, poolclass=sa.pool.NullPool)
     store = SQLAlchemyTokenStore(engine)
     store.create_table()
     with store.lock(KEY, Deadline(PATIENCE)):
         with other.connect() as connection:
-            ended = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'"
-            assert connection.execute(sa.text(ended)).all() == [(True,)]
+            _end_its_holder(connection)
         assert store.put(KEY, {"n": 1}, None)
         stored = store.get(KEY)
         assert stored is not None
