@@ -65,13 +65,24 @@ class BoundedConnection(_Connection):
         """
         self._exchange = exchange
         self._bound = exchange.deadline.within(exchange.connect)
-        self.timeout = self._bound.remaining()
+        self.timeout = self._time_left()
         connect()
         self._drop_guard()
         exchange.publish(self.sock)
         self._timed = TimedSocket(self.sock)
         self._timed.deadline = exchange.deadline
         self._reader = io.BufferedReader(self._timed, _BUFFER_SIZE)
+
+    def _time_left(self) -> Optional[float]:
+        """Return the timeout of a socket that is to be connected.
+
+        Raises:
+            socket.timeout: Nothing is left; with 0.0 the socket would not wait at all, which TLS refuses.
+        """
+        left = self._bound.remaining()
+        if left == 0.0:
+            raise socket.timeout("no connection in time")
+        return left
 
     def _raise_guard(self, sock: socket.socket) -> None:
         # TLS takes the file descriptor over into another object; a duplicate can be shut down meanwhile.
@@ -98,7 +109,7 @@ class BoundedConnection(_Connection):
 
     def _tunnel(self) -> None:
         super()._tunnel()
-        self.sock.settimeout(self._bound.remaining())
+        self.sock.settimeout(self._time_left())
 
     def dig(self, host: str, port: int, headers: Mapping[str, str]) -> None:
         """Have the proxy that it is connected to pass on all that follows, to a server without TLS."""
@@ -280,7 +291,7 @@ class _DirectConnection(BoundedConnection):
                 raise Aborted("the exchange was ended")
             if fault:
                 raise OSError(fault, os.strerror(fault))
-            sock.settimeout(self._bound.remaining())
+            sock.settimeout(self._time_left())
             return sock
         except BaseException:
             self._exchange.withdraw(sock)
