@@ -380,7 +380,7 @@ def test_closing_frees_a_writer_that_is_stuck(tmp_path):
         server.channel.close(Deadline(1))
         assert time.monotonic() - started < 1.0 + SLACK
         for thread in threads:
-            thread.join(0.5)
+            thread.join(SLACK)
             assert not thread.is_alive()
         assert [str(error).endswith("is closed") for error in errors] == [True, True]
 

@@ -110,14 +110,12 @@ def test_a_withheld_head_holds_up_neither_calls_nor_closing(session: Any) -> Non
             turn.result(1)
 
     client = session(script, wire=LEGACY)
-    before = time.monotonic()
     client.channel.configure(LISTENING)
-    assert client.call() == 1
-    assert time.monotonic() - before < 2
+    assert client.call(timeout=PATIENCE) == 1
     assert asked.wait(PATIENCE)
     before = time.monotonic()
     client.channel.close(Deadline(PATIENCE))
-    assert time.monotonic() - before < 2
+    assert time.monotonic() - before < PATIENCE / 2
 
 
 def test_a_dropped_get_stream_is_opened_again_where_it_ended(session: Any) -> None:
@@ -334,14 +332,19 @@ def test_a_server_that_is_asked_again_and_again_may_take_its_time(session: Any) 
 
 
 def test_a_server_that_asks_for_haste_is_not_asked_without_a_pause(session: Any) -> None:
+    times: list[float] = []
+
     def script(turn: Turn) -> None:
-        turn.stream(b"id: %d\nretry: 0\ndata:\n\n" % turn.number)
+        times.append(time.monotonic())
+        if turn.number == 5:
+            turn.stream(event(answer(1, "at last")))
+        else:
+            turn.stream(b"id: %d\nretry: 0\ndata:\n\n" % turn.number)
         turn.end()
 
     client = session(script, wire=LEGACY)
-    with pytest.raises(CallTimeout):
-        client.call(timeout=0.5)
-    assert 1 <= len(gets(client)) <= 7
+    assert client.call() == "at last"
+    assert times[-1] - times[0] >= 0.01 + 0.02 + 0.04 + 0.08 + 0.16
 
 
 @pytest.mark.parametrize(
@@ -401,7 +404,7 @@ def test_the_deadline_bounds_the_waiting_for_another_attempt(session: Any) -> No
     before = time.monotonic()
     with pytest.raises(CallTimeout) as caught:
         client.call(timeout=0.3)
-    assert 0.25 < time.monotonic() - before < 1.5
+    assert 0.25 < time.monotonic() - before < PATIENCE
     assert caught.value.request_sent is True
 
 
@@ -444,5 +447,5 @@ def test_a_call_that_waits_for_another_attempt_can_be_cancelled(session: Any) ->
     thread.start()
     before = time.monotonic()
     client.channel.request(frame_of(call), call)
-    assert time.monotonic() - before < 2
+    assert time.monotonic() - before < PATIENCE
     thread.join()

@@ -54,7 +54,7 @@ def test_all_calls_in_flight_fail_at_once_when_the_server_dies():
 
 def test_an_error_quotes_the_last_lines_of_standard_error_and_keeps_more():
     with running("sys.stderr.write(''.join(f'line {n}\\n' for n in range(30)))\nsys.exit(5)") as server:
-        error = server.inbound.loss(2)
+        error = server.inbound.loss()
         assert error.stderr_tail.splitlines() == [f"line {number}" for number in range(30)]
         assert str(error).split("ended with:\n")[1].splitlines() == [f"line {n}" for n in range(20, 30)]
 
@@ -103,7 +103,7 @@ def test_calls_on_a_dead_channel_fail_at_once_with_the_same_cause():
 def test_a_server_that_dies_while_it_starts_leaves_its_reason():
     code = "sys.stderr.write('API_KEY missing\\n')\nsys.exit(3)"
     with running(code, env={"TOKEN": "hunter2"}) as server:
-        error = server.inbound.loss(2)
+        error = server.inbound.loss()
         assert error.returncode == 3
         assert error.stderr_tail == "API_KEY missing"
         assert str(error).startswith(script("")[0])
@@ -113,14 +113,14 @@ def test_a_server_that_dies_while_it_starts_leaves_its_reason():
 
 def test_a_usage_text_on_standard_output_is_quoted():
     with running("raw(b'usage: server --port N\\n')\nsys.exit(2)") as server:
-        error = server.inbound.loss(2)
+        error = server.inbound.loss()
         assert error.returncode == 2
         assert "usage: server --port N" in str(error)
 
 
 def test_a_text_cut_off_by_the_end_is_quoted_too():
     with running("raw(b'Segmentation faul')\nsys.exit(2)") as server:
-        assert "Segmentation faul" in str(server.inbound.loss(2))
+        assert "Segmentation faul" in str(server.inbound.loss())
 
 
 def test_answers_written_right_before_the_end_still_arrive():
@@ -226,7 +226,7 @@ def test_a_server_that_closes_its_input_is_lost_and_ended():
         assert time.monotonic() - started < 1.5 + SLACK
         assert call.request_sent is False
         assert "takes no more input" in str(server.inbound.loss())
-        assert is_gone(server.pid, 3)
+        assert is_gone(server.pid)
         assert_cleared_away(server)
 
 
