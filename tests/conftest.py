@@ -38,7 +38,7 @@ settings.load_profile("quick")
 
 # Their servers live as long as the test run.
 UNGUARDED = tuple(f"{HERE / name}{os.sep}" for name in ("interop", "benchmarks", "conformance"))
-PATIENCE = 2.0  # seconds in which threads, children and descriptors have to be gone
+PATIENCE = 2.0  # seconds of waiting in which threads, children and descriptors have to be gone
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -160,7 +160,9 @@ def belongings() -> Belongings:
 
 def leftovers(before: Belongings) -> str:
     """Name what has come since ``before`` and does not go away in time; empty if there is nothing."""
-    deadline = time.monotonic() + PATIENCE
+    # What counts is how long this has waited: while a busy machine keeps the process from running, nothing in
+    # it can end.
+    waited = 0.0
     while True:
         now = belongings()
         threads = [thread for thread in now.threads - before.threads if thread.is_alive()]
@@ -172,12 +174,14 @@ def leftovers(before: Belongings) -> str:
                 for number, *_ in now.descriptors - before.descriptors
             ),
         ]
-        if not new or time.monotonic() > deadline:
+        if not new or waited > PATIENCE:
             return ", ".join(sorted(new))
+        pause = 0.02 if threads else 0.005
         if threads:
-            threads[0].join(0.02)
+            threads[0].join(pause)
         else:
-            time.sleep(0.005)
+            time.sleep(pause)
+        waited += pause
 
 
 def child_processes() -> set[int]:
