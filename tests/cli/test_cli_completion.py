@@ -15,9 +15,16 @@ from pathlib import Path
 import pytest
 from command_line import child_environment, invoke
 
+from mcp_sync.cli import _completing
 from mcp_sync.cli._app import COMMANDS, app
 from mcp_sync.cli.demo_server import build
 from mcp_sync.testing import FakeServer
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait longer for a server than somebody who types: on a busy machine two seconds may be too few."""
+    monkeypatch.setattr(_completing, "_SECONDS", 60.0)
 
 
 @pytest.fixture
@@ -145,6 +152,8 @@ def test_bash_completes_behind_a_url_and_within_one(url: str, tmp_path: Path) ->
     scheme, rest = url.split(":", 1)
     host, port = rest.split(":", 1)
     taken_apart = [scheme, ":", host, ":", port]
+    # The processes that bash starts find the names; they would not wait for long.
+    assert completed("call", url, "co") == ["countdown"]
 
     assert in_bash(tmp_path, "mcp-sync pi", ["mcp-sync", "pi"]) == ["ping"]
     line = f"mcp-sync call {url} co"
