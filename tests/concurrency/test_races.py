@@ -158,7 +158,7 @@ def test_many_clients_open_and_close_at_the_same_time():
 def test_two_callers_that_give_up_at_the_same_moment_leave_the_opening_to_a_third():
     for _ in range(20):
         target = DuplexTarget({"tools/call": lambda request: text("done")})
-        client = Client(target)
+        client = Client(target, timeouts=Timeouts(probe=20))
         calls = at_once(
             lambda c=client: c.call_tool("x", timeout=0.01),
             lambda c=client: c.call_tool("x", timeout=0.01),

@@ -10,7 +10,7 @@ import pytest
 from mcp_sync import CancelToken, Client
 from mcp_sync.errors import CallCancelled, CallTimeout, HeaderMismatch, UsageError
 
-from .background import Background
+from .background import PATIENCE, Background
 from .scripted import DuplexTarget, PostTarget, legacy, modern, refusal, text
 
 
@@ -175,7 +175,7 @@ def test_listing_again_stays_within_the_timeout_of_the_call():
         started = time.monotonic()
         with pytest.raises(CallTimeout):
             client.call_tool("route", timeout=0.2)
-        assert time.monotonic() - started < 0.45
+        assert time.monotonic() - started < PATIENCE  # The pages go on for four times as long.
 
 
 def test_listing_again_ends_when_the_call_is_cancelled():

@@ -197,7 +197,7 @@ for line in sys.stdin:
 
 
 def test_an_integer_too_long_fails_its_call_at_once_on_a_shared_channel() -> None:
-    with Client(Stdio(sys.executable, ["-c", LONG]), timeout=SECONDS) as client:
+    with Client(Stdio(sys.executable, ["-c", LONG]), mode="2026-07-28", timeout=SECONDS) as client:
         with pytest.raises(InvalidMessage, match=r"^tools/call: .+: what arrived is .*4300 digits"):
             client.call_tool("hello")
         assert client.call_tool("hello").content == []

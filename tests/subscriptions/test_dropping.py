@@ -6,6 +6,7 @@ import gc
 import logging
 import threading
 import time
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -35,7 +36,7 @@ from mcp_sync import (
     ToolsChanged,
     types,
 )
-from mcp_sync.subscriptions import Interest
+from mcp_sync.subscriptions import Interest, Subscription
 from mcp_sync.testing import HTTPReply, Listening
 
 from .places import LEGACY, MODERN, PATIENCE, SOON, URI, ListeningTarget, Place, make_server, stamp
@@ -367,11 +368,18 @@ def test_without_a_timeout_the_silence_bounds_the_acknowledgement(place: Place) 
         client.listen(tools=True)
 
 
+def listen_within(seconds: float, client: Client) -> Subscription:
+    """Listen, as soon as the machine is quick enough for an acknowledgement in that time."""
+    while True:
+        with suppress(CallTimeout):
+            return client.listen(tools=True, timeout=seconds)
+
+
 @every_modern
 def test_the_time_for_the_acknowledgement_does_not_bound_the_subscription(place: Place) -> None:
     server = make_server()
     with place.client(server, timeouts=Timeouts(silence=0.1, total=0.2)) as client:
-        events = client.listen(tools=True, timeout=0.3)
+        events = listen_within(0.3, client)
         assert events.next(0.6) is None
         server.tools_changed()
         assert events.next(PATIENCE) == ToolsChanged()
@@ -380,10 +388,9 @@ def test_the_time_for_the_acknowledgement_does_not_bound_the_subscription(place:
 
 def test_a_drop_whose_reopening_is_never_acknowledged_is_given_up() -> None:
     server = make_server()
-    server.listen_with(Listening(), Listening(acknowledges=False))
     with MODERN[0].client(server, retry=Retry(backoff=0.001, listen=2)) as client:
-        events = client.listen(tools=True, timeout=0.2)
-        server.wait_for_subscriptions()
+        events = listen_within(0.2, client)
+        server.listen_with(Listening(acknowledges=False))
         server.drop_subscriptions()
         with pytest.raises(CallTimeout, match=r"did not acknowledge the subscription within 0\.2 s"):
             events.next(PATIENCE)
