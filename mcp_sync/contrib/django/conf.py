@@ -27,6 +27,7 @@ DEFAULTS: dict[str, Any] = {
     "CLIENT_NAME": "mcp-sync",
     "CLIENT_METADATA": False,
     "INPUT_LIFE": 7 * 24 * 3600.0,
+    "ERROR_PAGES": True,
     "OPTIONS": {},
 }
 

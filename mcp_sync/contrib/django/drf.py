@@ -17,14 +17,9 @@ from rest_framework.views import set_rollback
 from ...errors import AuthorizationRequired, InputRequired, InsufficientScope, MCPError
 from . import conf
 from ._connections import StoreLocked
-from .middleware import IS_PROGRAM, answer_to, logger, status_of
+from .middleware import IS_PROGRAM, answer_to, failure_of, logger
 
 _WAIT_FOR_PEOPLE = (AuthorizationRequired, InsufficientScope, InputRequired)
-_TEXTS = {
-    502: ("server_failed", "A server that this needs has failed."),
-    503: ("server_busy", "A server that this needs is busy. Please try again later."),
-    504: ("server_timeout", "A server that this needs did not answer in time."),
-}
 
 
 def exception_handler(error: Exception, context: dict[str, Any]) -> Any:
@@ -54,13 +49,13 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Any:
         if answer is not None:
             set_rollback()
         return answer
-    found = _TEXTS.get(status_of(error))
+    found = failure_of(error)
     if found is None:
         return None
     logger.warning("A view has failed with its server: %s: %s", type(error).__name__, error)
     set_rollback()
-    name, detail = found
-    return Response({"error": name, "detail": detail}, status=status_of(error))
+    status, name, detail, headers = found
+    return Response({"error": name, "detail": detail}, status=status, headers=headers)
 
 
 def _is_rolled_back() -> bool:

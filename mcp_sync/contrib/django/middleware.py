@@ -6,15 +6,18 @@
 from __future__ import annotations
 
 import logging
+import math
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Callable, Optional
+from types import MappingProxyType
+from typing import Any, Callable, NamedTuple, Optional
 from urllib.parse import urlencode
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.conf import settings
 from django.db import DatabaseError
 from django.http import HttpResponse, HttpResponseRedirect, JsonResponse
-from django.shortcuts import render
+from django.template.loader import render_to_string
 
 from ..._envelope import server_key
 from ...errors import (
@@ -26,7 +29,7 @@ from ...errors import (
     MCPError,
     UsageError,
 )
-from . import pending, signals
+from . import conf, pending, signals
 from ._connections import StoreLocked
 from .authorization import ConnectionRequired, connection_required, path_of
 from .server import request_views
@@ -37,7 +40,29 @@ logger = logging.getLogger("mcp_sync.django")
 NO_DATABASE = "The database cannot be reached just now. Please try again later."
 BACK = "Back to where you were"
 IS_PROGRAM = "mcp_sync_is_program"  # an attribute of requests whose answers are JSON, whatever they say
+_BUSY = (429, 503)
+_FAILURES = {
+    502: ("server_failed", "A server that this needs has failed."),
+    503: ("server_busy", "A server that this needs is busy. Please try again later."),
+    504: ("server_timeout", "A server that this needs did not answer in time. Please try again later."),
+}
 SCOPES = "mcp_sync_scopes"  # in the session: what a server asked for beyond what was granted
+
+
+class Failure(NamedTuple):
+    """What to say about an error of a server, to people and to programs.
+
+    Attributes:
+        status: The HTTP status.
+        name: What kind it is, for programs.
+        text: The same for people.
+        headers: Those of the answer.
+    """
+
+    status: int
+    name: str
+    text: str
+    headers: Mapping[str, str] = MappingProxyType({})
 
 
 class McpSyncMiddleware:
@@ -45,7 +70,10 @@ class McpSyncMiddleware:
 
     - A user who has to connect is redirected to the page for that; JSON and HTMX get 401 with a link.
     - A call that waits for input is kept, and the user redirected to its form; JSON gets 409 with a link.
-    - A token store whose database is down is 503; with ``DEBUG``, Django shows the error.
+    - A server that fails is 502, one that is busy 503, one that is too slow 504, unless ``ERROR_PAGES`` is
+      false.
+    - A token store whose database is down is 503. With ``DEBUG``, Django shows this error, and those of
+      servers.
     - Where the token store cannot be used before the transaction of the view has ended, because that, or who
       waits for its end, has locked what is needed, the token is refreshed afterwards, and a GET repeated; a
       form gets 503.
@@ -97,7 +125,18 @@ class McpSyncMiddleware:
         if isinstance(error, AuthError) and isinstance(error.__cause__, DatabaseError):
             logger.error("The database of the token store failed", exc_info=error)
             return _unavailable(request)
-        return answer_to(request, error, getattr(request, IS_PROGRAM, False))
+        answer = answer_to(request, error, getattr(request, IS_PROGRAM, False))
+        return _failed(request, error) if answer is None and conf.get("ERROR_PAGES") else answer
+
+
+def _failed(request: Any, error: Exception) -> Optional[HttpResponse]:
+    """Say that a server has failed, and not where it is: the log says that."""
+    found = failure_of(error)
+    if found is None or settings.DEBUG:
+        return None
+    logger.warning("%s %s: %s: %s", request.method, request.path, type(error).__name__, error)
+    links = [(request.get_full_path(), "Try again")] if request.method == "GET" else []
+    return _problem(request, found, links)
 
 
 def _again(request: Any, error: StoreLocked) -> Optional[HttpResponse]:
@@ -115,11 +154,15 @@ def _again(request: Any, error: StoreLocked) -> Optional[HttpResponse]:
 
 def _unavailable(request: Any) -> Optional[HttpResponse]:
     """Say that the token store cannot be read; who develops the site sees why."""
-    if settings.DEBUG:
-        return None
+    return None if settings.DEBUG else _problem(request, Failure(503, "temporarily_unavailable", NO_DATABASE))
+
+
+def _problem(request: Any, failure: Failure, links: Sequence[tuple[str, str]] = ()) -> HttpResponse:
+    status, name, text, headers = failure
     if wants_json(request):
-        return JsonResponse({"error": "temporarily_unavailable"}, status=503)
-    return render(request, "mcp_sync/problem.html", {"problem": NO_DATABASE}, status=503)
+        return JsonResponse({"error": name, "detail": text}, status=status, headers=headers)
+    page = render_to_string("mcp_sync/problem.html", {"problem": text, "links": links}, request)
+    return HttpResponse(page, status=status, headers=headers)
 
 
 def answer_to(request: Any, error: BaseException, as_json: bool = False) -> Optional[HttpResponse]:
@@ -195,6 +238,16 @@ def _place(request: Any) -> str:
     return "/"
 
 
+def failure_of(error: BaseException) -> Optional[Failure]:
+    """Return what to say about an error of a server, ``None`` if it is none."""
+    status = status_of(error)
+    if status not in _FAILURES:
+        return None
+    after = getattr(error, "retry_after", None)
+    headers = {} if after is None else {"Retry-After": str(max(1, math.ceil(after)))}
+    return Failure(status, *_FAILURES[status], headers)
+
+
 def status_of(error: BaseException) -> int:
     """Return the HTTP status for an error of a server, for views of your own."""
     if isinstance(error, (AuthorizationRequired, InsufficientScope)):
@@ -203,7 +256,7 @@ def status_of(error: BaseException) -> int:
         return 409
     if isinstance(error, CallTimeout):
         return 504
-    if getattr(error, "status", None) == 429:
+    if getattr(error, "status", None) in _BUSY or getattr(error, "transient", False):
         return 503
     is_ours = isinstance(error, UsageError) or not isinstance(error, MCPError)
     return 500 if is_ours else 502

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import timeit
+from itertools import repeat
 
 import pytest
 from django.contrib.auth.models import AnonymousUser
@@ -18,8 +19,8 @@ from mcp_sync.contrib.django.middleware import McpSyncMiddleware
 from mcp_sync.contrib.django.models import Grant
 from mcp_sync.contrib.django.stores import ModelTokenStore
 from mcp_sync.contrib.django.test import fake_server
-from mcp_sync.errors import AuthError
-from mcp_sync.testing import FakeServer, FakeTool
+from mcp_sync.errors import AuthError, ConnectFailed
+from mcp_sync.testing import FakeServer, FakeTool, Fault, FaultPlan
 
 from .conftest import browser_of, connect
 
@@ -47,9 +48,47 @@ def test_a_view_whose_token_store_is_down_is_503_and_says_so(guarded, ada, broke
         assert "try again later" in page.content.decode()
         assert "hunter2" not in page.content.decode()
     told = browser.get("/whoami/", headers={"accept": "application/json"})
-    assert (told.status_code, told.json()) == (503, {"error": "temporarily_unavailable"})
+    assert (told.status_code, told.json()["error"]) == (503, "temporarily_unavailable")
     with override_settings(DEBUG=True):
         assert browser.get("/whoami/").status_code == 500
+
+
+GONE = "http://127.0.0.1:1/mcp?key=hunter2"
+
+
+@pytest.fixture
+def broken_server(request):
+    """Have a server that does not do what it should; give the status that a view of it deserves."""
+    faults = {503: Fault.http(429, headers={"Retry-After": "7"}), 504: Fault.stall("request")}
+    plan = FaultPlan({"tools/call": repeat(faults.get(request.param))})
+    with FakeServer().serve_http(faults=plan) as endpoint:
+        servers = {"guarded": {"URL": GONE if request.param == 502 else endpoint.url}}
+        with override_settings(MCP_SYNC={"SERVERS": servers, "DEFAULT_DEADLINE": 0.5}):
+            yield request.param
+            mcp.reset()
+            plan.release()
+
+
+@pytest.mark.parametrize("broken_server", [502, 503, 504], indirect=True)
+def test_a_server_that_fails_is_no_error_of_the_site(ada, broken_server, caplog):
+    browser = browser_of(ada)
+    page = browser.get("/whoami/?a=1")
+    assert (page.status_code, "Retry-After" in page.headers) == (broken_server, broken_server == 503)
+    assert "A server that this needs" in page.content.decode()
+    assert '<a href="/whoami/?a=1">Try again</a>' in page.content.decode()
+    assert "/whoami/: " in caplog.text
+    told = browser.post("/whoami/", headers={"accept": "application/json"})
+    assert (told.status_code, told.json()["error"][:7]) == (broken_server, "server_")
+    assert "hunter2" not in f"{page.content.decode()}{told.content.decode()}"
+
+
+@pytest.mark.parametrize("broken_server", [502], indirect=True)
+@pytest.mark.parametrize(
+    "changed", [{"DEBUG": True}, {"MCP_SYNC": {"SERVERS": {"guarded": {"URL": GONE}}, "ERROR_PAGES": False}}]
+)
+def test_who_wants_to_see_the_error_of_a_server_does(ada, broken_server, changed):
+    with override_settings(**changed), pytest.raises(ConnectFailed):
+        browser_of(ada).get("/whoami/")
 
 
 def test_who_connects_to_a_server_that_never_answers_waits_for_the_deadline(ada):
@@ -141,7 +180,7 @@ def test_debug_pages_show_no_secret(guarded, ada, debug):
     guarded.auth.expire_access_tokens()
     with override_settings(DEBUG=debug, ALLOWED_HOSTS=["localhost"]):
         page = browser.get("/whoami/")
-    assert page.status_code == 500
+    assert page.status_code == (500 if debug else 503)
     assert token not in page.content.decode()
     assert not debug or "TokenRequestFailed" in page.content.decode()
 
