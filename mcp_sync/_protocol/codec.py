@@ -49,13 +49,13 @@ def encode(message: dict[str, Any]) -> bytes:
         raise UsageError(_encoding_fault(message, error)) from error
 
 
-def meta_ending(meta: Mapping[str, Any]) -> bytes:
-    """Return how a message ends whose ``params``, its last member, end with this ``_meta``.
+def meta_ending(meta: Optional[Mapping[str, Any]] = None) -> bytes:
+    """Return how a message ends whose ``params``, its last member, end with this ``_meta``, or have none.
 
     Raises:
         UsageError: As `encode`.
     """
-    return b',"_meta":' + encode(dict(meta)) + b"}}"
+    return b"}}" if meta is None else b',"_meta":' + encode(dict(meta)) + b"}}"
 
 
 def encode_request(request_id: int, method: str, params: dict[str, Any], ending: bytes) -> bytes:
@@ -65,7 +65,7 @@ def encode_request(request_id: int, method: str, params: dict[str, Any], ending:
         request_id: Its id.
         method: Its method.
         params: Its params.
-        ending: As `meta_ending` wrote it; empty for no ``_meta``.
+        ending: As `meta_ending` wrote it.
 
     Raises:
         UsageError: As `encode`.
@@ -74,7 +74,7 @@ def encode_request(request_id: int, method: str, params: dict[str, Any], ending:
         text = f'{{"jsonrpc":"2.0","id":{request_id},"method":{_quoted(method)},"params":{_written(params)}'
         if not text.isascii():
             text = _escape_line_ends(text)
-        return text.encode()[:-1] + (ending or b"}}")
+        return text.encode()[:-1] + ending
     except (TypeError, ValueError, RecursionError) as error:
         raise UsageError(_encoding_fault({"method": method, "params": params}, error)) from error
 
@@ -100,16 +100,20 @@ def to_json_value(value: Any) -> Any:
 
 
 _quoted: Callable[[str], str] = json.encoder.encode_basestring
-_c_encoder: Any = getattr(json.encoder, "c_make_encoder", None)
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=to_json_value)
+_make_encoder: Any = getattr(json.encoder, "c_make_encoder", None)
 
 
-def _written_in_c(value: Any) -> str:
-    # What `_ENCODER` does as well, at the end: getting there takes it as long as a small message.
-    return "".join(_c_encoder({}, to_json_value, _quoted, None, ":", ",", False, False, False)(value, 0))
+def _writer() -> Callable[[Any], str]:
+    if _make_encoder is None:
+        return _ENCODER.encode  # PyPy
+    # What `_ENCODER` makes anew for each message, which takes as long as to write a small one. What holds
+    # itself is not looked for: it ends as too deep, and is found then.
+    pieces_of = _make_encoder(None, to_json_value, _quoted, None, ":", ",", False, False, False)
+    return lambda value: "".join(pieces_of(value, 0))
 
 
-_written: Callable[[Any], str] = _ENCODER.encode if _c_encoder is None else _written_in_c  # None: PyPy
+_written = _writer()
 
 
 def _encoding_fault(message: Any, error: Exception) -> str:
@@ -219,7 +223,7 @@ _ANSWER_BEGINS = re.compile(
 _ANSWER_ENDS = re.compile(rf"[\]}}]\s*,\s*(?:{_VERSION}\s*,\s*)?{_ID}\s*(?:,\s*{_VERSION}\s*)?\}}\s*$")
 
 
-def decode(data: Union[bytes, bytearray, memoryview, str]) -> Any:
+def decode(data: Union[bytes, bytearray, str]) -> Any:
     """Read a message.
 
     Read leniently: a leading byte order mark is dropped, bytes that are no UTF-8 and escaped lone
@@ -230,8 +234,6 @@ def decode(data: Union[bytes, bytearray, memoryview, str]) -> Any:
         InvalidMessage: It is not JSON, or nested deeper than 200 levels, or holds an integer of more
             than 4300 digits. Where it can be told whose answer it was, ``request_id`` says so.
     """
-    if isinstance(data, memoryview):
-        data = data.tobytes()
     try:
         # Keys repeat from message to message. Values mostly do not, and have no business in a cache
         # that is shared by the whole process.

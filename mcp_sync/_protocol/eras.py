@@ -40,7 +40,7 @@ class Era(ABC):
         traits: Its row of traits.
         server: The raw result of ``initialize`` or ``server/discover``, empty if there was none.
         meta_ending: How each request ends whose caller has nothing for its ``_meta``: as `params` gives it
-            always the same, it is written once. Empty where that is nothing. See `codec.encode_request`.
+            always the same, it is written once. See `codec.encode_request`.
         handshake: Whether there is a session, opened by ``initialize``.
         server_requests: Whether the server may send requests.
         client_notifications: Whether the client may send notifications of its own.
@@ -62,7 +62,7 @@ class Era(ABC):
         self.version = version
         self.traits: VersionTraits = TRAITS[version]
         self.server: Mapping[str, Any] = server or {}
-        self.meta_ending = b""
+        self.meta_ending = meta_ending()
 
     @abstractmethod
     def wire(self, listening: bool) -> Wire:
