@@ -45,12 +45,6 @@ class LineBuffer:
         """
         pieces, lines, overflown = self.state
         if pieces and not lines:
-            last = pieces[-1]
-            if len(pieces) == 1 and last and last.find(b"\n") == len(last) - 1 < self._limit:
-                # One line and nothing else, as a rule.
-                lines = [last[:-1]]
-                self.state = ([], lines, False)
-                return lines
             self._cut(pieces)
             pieces, lines, overflown = self.state
         if not lines and (overflown or (pieces and not pieces[-1])):

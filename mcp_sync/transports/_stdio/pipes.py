@@ -32,7 +32,6 @@ _READ_ON = 1.0
 # How long a caller looks for its answer itself.
 LOOK = 0.002
 # How long a thread that expects bytes at once does not sleep, and how it lets others use its core meanwhile.
-# The first time it lets them before it looks: where the process has only this core, it has answered then.
 # When that is in vain, because the process is slow or the core is busy, the next waits sleep at once: one,
 # two, four, up to so many.
 _AWAKE = 0.0001
@@ -175,7 +174,6 @@ class PipeReader:
         elif self._last is None and _give_way is not None:
             until = 0.0
             while True:
-                _give_way()
                 try:
                     pieces.extend(map(os.read, (self._fd,), _CHUNKS))
                     self._pause = 1
@@ -186,6 +184,7 @@ class PipeReader:
                     if now >= until:
                         self._sleeps, self._pause = self._pause, min(2 * self._pause, _LONGEST_PAUSE)
                         break
+                    _give_way()
         return self.read_onto(pieces, LOOK)
 
     def close(self) -> None:

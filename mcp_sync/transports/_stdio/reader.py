@@ -98,12 +98,12 @@ class StdoutReader:
     def look(self, call: PendingCall, intake: Intake) -> None:
         """Read for a moment, if it is this thread's turn: the answer may come at once."""
         self._looked = call.id
-        me = threading.get_ident()
+        me, looker = threading.get_ident(), self.looker
         try:
             # In one step: whose turn it is must be known to a signal handler that calls, and to the reading
             # thread, which takes back a turn that nobody has.
-            self.looker.extend(compress((me,), map(self._turn.acquire, AT_ONCE)))
-            if me in self.looker and not self._others:
+            looker.extend(compress((me,), map(self._turn.acquire, AT_ONCE)))
+            if me in looker and not self._others:
                 until = 0.0
                 # What a signal handler raises here, and what the engine does, is for this thread.
                 while self._read(intake.take, self._read_soon) and not call.outcomes:
@@ -111,8 +111,8 @@ class StdoutReader:
                     if time.monotonic() >= until:
                         break
         finally:
-            if me in self.looker:
-                del self.looker[:]
+            if me in looker:
+                looker.clear()
                 self._turn.release()
             if self._others or not call.outcomes:
                 self._leave_to_reader(call)
@@ -198,12 +198,19 @@ class StdoutReader:
         buffer = self._lines
         pieces, lines, overflown = buffer.state
         # Something is left of a line that is not complete, and where a signal handler has raised.
-        left = buffer.complete() if pieces or overflown else lines
-        if not left and left is not None:
+        is_empty = not (pieces or lines or overflown)
+        if is_empty or buffer.complete() == []:
             found = read_onto(buffer.state[0])
             if found is not BYTES:
                 return found is NOTHING
-            left = buffer.complete()
+            if is_empty:
+                data = pieces[0]
+                if data and data.find(b"\n") == len(data) - 1 < self._limit:
+                    # One line and nothing else, as a rule. It stays where it is until it has been taken.
+                    take_line(data)
+                    pieces.clear()
+                    return True
+        left = buffer.complete()
         if left is None:
             return False
         while left:
