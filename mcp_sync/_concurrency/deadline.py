@@ -22,6 +22,9 @@ class Deadline:
         silence: Seconds without `touch` until the end, ``None`` for no such bound.
         pausable: Whether `hold` stops the hard end, too. Only for bounds that no caller has set for a call:
             what a login takes, for instance, does not count for the opening of a connection.
+
+    Attributes:
+        began: When it was made, by the clock of ``time.monotonic``.
     """
 
     # Of the class until the clock is held for the first time.
@@ -32,13 +35,12 @@ class Deadline:
     def __init__(
         self, timeout: Optional[float], silence: Optional[float] = None, *, pausable: bool = False
     ) -> None:
-        now = _now()
+        self.began = now = _now()
         self.timeout = timeout
         self.silence = silence
         self.pausable = pausable
         self._end = _NEVER if timeout is None else now + timeout
         self._last = now
-        self._lock = threading.Lock()  # Guards the count of holds, which several handlers change.
 
     def remaining(self) -> Optional[float]:
         """Return the seconds left, at least 0, or ``None`` where there is no bound."""
@@ -62,6 +64,10 @@ class Deadline:
         """Whether no time is left."""
         return self.remaining() == 0.0
 
+    def is_over(self) -> bool:
+        """Whether the hard end has passed. For whoever asks at each call, just after a sign of life."""
+        return _now() >= self._end
+
     @property
     def was_silent(self) -> bool:
         """Whether it is the silence, not the hard end, that ends the call."""
@@ -84,7 +90,7 @@ class Deadline:
 
     def hold(self) -> None:
         """Stop the clock of the silence, while a handler of this call works; and that of a pausable end."""
-        with self._lock:
+        with self._guard():
             if not self._holds:
                 self._held_since = _now()
             self._holds += 1
@@ -93,13 +99,18 @@ class Deadline:
 
     def release(self) -> None:
         """Let the clock of the silence go on, from zero, and that of a pausable end from where it stood."""
-        with self._lock:
+        with self._guard():
             self._last = now = _now()
             if self.pausable and self._holds == 1:
                 self._end += now - self._held_since
             self._holds -= 1
         if self._parent is not None:
             self._parent.release()
+
+    def _guard(self) -> threading.Lock:
+        """Return what guards the count of holds, which several handlers change: most calls never need it."""
+        lock: threading.Lock = self.__dict__.setdefault("_lock", threading.Lock())
+        return lock
 
     def within(self, seconds: Optional[float]) -> Deadline:
         """Return a new deadline: at most ``seconds`` from now, never after this one."""

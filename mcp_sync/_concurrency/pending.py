@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import Any, Callable, Optional
 
 from .deadline import Deadline
@@ -23,7 +22,6 @@ class PendingCall:
         id: The JSON-RPC id of the request.
         method: The method of the request, for messages of errors.
         deadline: When the call has to end.
-        began: When it was made, by the clock of ``time.monotonic``.
         request_sent: ``False`` until a byte of the request may have left, then ``True``.
         progress: Takes the params of a progress notification, and this call if it came on the call's own
             stream; ``None`` if nobody asked.
@@ -43,18 +41,16 @@ class PendingCall:
     on_notification: Optional[Callable[[dict[str, Any]], None]] = None
     _abort: Optional[Callable[[], None]] = None
     _answered: Optional[Callable[[], None]] = None
+    # Made by whoever has to wait; free once there is an outcome.
+    _latch: Optional[threading.Lock] = None
 
     def __init__(self, id: int, method: str, deadline: Deadline) -> None:
         self.id = id
         self.method = method
         self.deadline = deadline
-        self.began = time.monotonic()
         # Appending is a single step, so a signal handler may interrupt it, or settle the call itself, at any
         # moment.
         self.outcomes: list[tuple[Optional[dict[str, Any]], Optional[BaseException]]] = []
-        # Free once there is an outcome.
-        self._latch = threading.Lock()
-        self._latch.acquire()
 
     @property
     def settled(self) -> bool:
@@ -75,15 +71,19 @@ class PendingCall:
                 # Whatever a signal handler raises meanwhile, nobody may wait for ever.
                 if outcomes and outcomes[0] is outcome:
                     won = True
-                    self._latch.release()
-        if error is not None and self.outcomes[0][1] is not None:
+                    # Looked for after the outcome is in, as `wait` looks for that after it has made it.
+                    latch = self._latch
+                    if latch is not None:
+                        latch.release()
+        if error is None:
+            answered = self._answered
+            if won and answered is not None:
+                answered()
+        elif outcomes[0][1] is not None:
             # Also the second time: a signal handler may have interrupted the first.
             abort = self._abort
             if abort is not None:
                 abort()
-        answered = self._answered
-        if won and error is None and answered is not None:
-            answered()
         return won
 
     def attach(self, abort: Callable[[], None], answered: Optional[Callable[[], None]] = None) -> bool:
@@ -112,7 +112,7 @@ class PendingCall:
             Whether there is an outcome.
         """
         deadline = deadline or self.deadline
-        latch = self._latch
+        latch = self._latch or self._closed_latch()
         while not self.outcomes:
             left = deadline.remaining()
             if left == 0.0:
@@ -124,6 +124,12 @@ class PendingCall:
                 if got and got[0]:
                     latch.release()
         return True
+
+    def _closed_latch(self) -> threading.Lock:
+        new = threading.Lock()
+        new.acquire()
+        latch: threading.Lock = self.__dict__.setdefault("_latch", new)
+        return latch
 
     def result(self) -> dict[str, Any]:
         """Return the answer, or raise the error, of a call that has its outcome."""

@@ -107,8 +107,7 @@ class Connection:
         progress = None
         if options is NO_OPTIONS and params and "_meta" not in params:
             body = codec.encode_request(call.id, spec.method, params, era.meta_ending)
-            headers = era.headers(spec, params) if self.channel.is_http else NOTHING
-            frame = Frame(body, spec.method, headers)
+            frame = Frame(body, spec.method, era.headers(spec, params) if self.channel.is_http else NOTHING)
         else:
             frame, progress = self._with_options(era, spec, params, options, call)
         try:
@@ -133,7 +132,13 @@ class Connection:
             self._calls.pop(call.id, None)
         if progress is not None:
             progress.drain(deadline, self._timeouts.close)
-        return self._result(reply, spec)
+        result = reply["result"]
+        if not isinstance(result, dict):
+            raise InvalidResult(f"the result of {spec.method} is no object", result=result)
+        self.trusted = True
+        if self.server_info is None:
+            self.note_server_info(None, result.get("_meta"))
+        return result
 
     def _with_options(
         self, era: Era, spec: MethodSpec, params: dict[str, Any], options: CallOptions, call: PendingCall
@@ -185,9 +190,9 @@ class Connection:
             raise self._fresh(call)
         if cancel is not None:
             cancel.watch(call)
-        if call.outcomes:
-            return
-        if call.deadline.remaining() == 0.0:
+            if call.outcomes:
+                return
+        if call.deadline.is_over():  # Its silence cannot be: whatever took time before has looked at that.
             raise self.timeout_error(call)
         try:
             self.channel.request(frame, call)
@@ -255,7 +260,9 @@ class Connection:
                 f"{call.method}: {self.channel.peer} was silent for {bound or 0:g} s (Timeouts.silence; with "
                 "progress_callback= or reset_on_progress=True progress counts as a sign of life)"
             )
-        return CallTimeout(text + self.odd.since(call.began), timeout=bound, request_sent=call.request_sent)
+        return CallTimeout(
+            text + self.odd.since(call.deadline.began), timeout=bound, request_sent=call.request_sent
+        )
 
     def _fresh(self, call: PendingCall) -> MCPError:
         """Copy the reason of the loss, so that each caller raises an exception of its own."""
@@ -298,15 +305,6 @@ class Connection:
             if done is not None:
                 done.set()
 
-    def _result(self, reply: Mapping[str, Any], spec: MethodSpec) -> dict[str, Any]:
-        result = reply["result"]
-        if not isinstance(result, dict):
-            raise InvalidResult(f"the result of {spec.method} is no object", result=result)
-        self.trusted = True
-        if self.server_info is None:
-            self.note_server_info(None, result.get("_meta"))
-        return result
-
     def note_server_info(self, info: Any, meta: Any) -> None:
         """Keep how the server introduced itself: in its answer to ``initialize``, or in any result's meta."""
         if info is None and isinstance(meta, dict):
@@ -339,12 +337,9 @@ class Connection:
         call = self._calls.get(raw) if type(raw) is int else None
         if call is None or (own is not None and own.resumes):
             call = self._find(message, own)
-        if call is None:
-            logger.debug("Dropped an answer to no call in flight (id %r)", message.get("id"))
-            self.odd.note_answer(message)
-            if message.get("id") is None:
-                self.report(ProtocolError(f"an error for no request came: {message.get('error')!r:.200}"))
-            return
+            if call is None:
+                self._drop_answer(message)
+                return
         if message.get("error") is None and message.get("result") is not None:
             call.settle(message)
             return
@@ -354,6 +349,12 @@ class Connection:
             call.fail(InvalidMessage(text, excerpt=repr(message)[:200]))
         else:
             call.fail(remote_error(*outcome, method=call.method, peer=self.channel.peer))
+
+    def _drop_answer(self, message: Mapping[str, Any]) -> None:
+        logger.debug("Dropped an answer to no call in flight (id %r)", message.get("id"))
+        self.odd.note_answer(message)
+        if message.get("id") is None:
+            self.report(ProtocolError(f"an error for no request came: {message.get('error')!r:.200}"))
 
     def _find(self, message: Mapping[str, Any], own: Optional[PendingCall]) -> Optional[PendingCall]:
         if own is not None and own.resumes:
