@@ -127,8 +127,8 @@ def call_options(
     cache: str = "use",
 ) -> CallOptions:
     """Return what goes with one call, checked."""
-    is_plain = meta is None and cancel is None and headers is None and progress is None
-    if is_plain and not wants_progress and cache == "use":
+    has_some = meta is not None or cancel is not None or headers is not None or progress is not None
+    if not has_some and not wants_progress and cache == "use":
         return NO_OPTIONS
     if cache not in ("use", "refresh", "bypass"):
         raise UsageError(f'cache must be "use", "refresh" or "bypass", not {cache!r}')

@@ -217,7 +217,12 @@ class ToolVerbs(Calls):
             options = pausing(options, on_input)
         if resumption_token is not None or on_resumption_token_update is not None:
             options = resumable(options, resumption_token, on_resumption_token_update)
-        result = self._finish_tool(params, options, self._deadline(timeout), raise_on_error, validation)
+        if validation is not None:
+            check_validation(validation)
+        deadline = self._deadline(timeout)
+        result = self._call_tool(params, options, deadline)
+        if result.is_error or self._tools.schemas:
+            self._judge(name, result, raise_on_error, validation, deadline)
         return result if result_type is None else typed_result(name, result, result_type)
 
     @property
@@ -261,23 +266,6 @@ class ToolVerbs(Calls):
         with hold_off():
             from .typed._pins import pin_tools
         return pin_tools(self, lockfile, update, recheck, timeout)  # type: ignore[arg-type]
-
-    def _finish_tool(
-        self,
-        params: dict[str, Any],
-        options: CallOptions,
-        deadline: Deadline,
-        raise_on_error: bool,
-        validation: Optional[str],
-    ) -> types.CallToolResult:
-        """Call a tool with these params, and see to its result as `call_tool` was asked to."""
-        if validation is not None:
-            check_validation(validation)
-        name = params["name"]
-        result = self._call_tool(params, options, deadline)
-        if result.is_error or self._tools.schemas:
-            self._judge(name, result, raise_on_error, validation, deadline)
-        return result
 
     def _judge(
         self,

@@ -26,7 +26,7 @@ from ._task_verbs import TaskVerbs
 from ._watch_verbs import WatchVerbs
 from .errors import InputRequired, NotSupported, UsageError
 from .handlers import ProgressCallback
-from .options import UNSET, TimeoutArgument
+from .options import UNSET, TimeoutArgument, check_validation
 
 
 class Verbs(WatchVerbs, TaskVerbs, FutureVerbs, ExtensionVerbs):
@@ -244,7 +244,11 @@ class Verbs(WatchVerbs, TaskVerbs, FutureVerbs, ExtensionVerbs):
         if paused.task is not None:
             return self._resume_task(paused.task, params, options, deadline, raise_on_error, validation)
         if paused.spec is methods.CALL_TOOL:
-            return self._finish_tool(params, options, deadline, raise_on_error, validation)
+            if validation is not None:
+                check_validation(validation)
+            result = self._call_tool(params, options, deadline)
+            self._judge(params["name"], result, raise_on_error, validation, deadline)
+            return result
         return self._engine.call(paused.spec, params, paused.model, options, deadline)
 
     # --- everything else ------------------------------------------------------------------------------

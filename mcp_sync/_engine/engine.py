@@ -41,7 +41,7 @@ from ..errors import (
     UrlElicitationRequired,
 )
 from ..types._lenient import first_problem
-from .call_options import CallOptions
+from .call_options import NO_OPTIONS, CallOptions
 from .connection import Connection
 from .interim import InterimCall
 from .lifecycle import Lifecycle
@@ -271,7 +271,27 @@ class Engine(Lifecycle):
         deadline: Deadline,
     ) -> tuple[str, dict[str, Any]]:
         era = connection.era
-        era.check(spec)
+        if not (spec.handshake and spec.stateless):
+            era.check(spec)
+        if options is not NO_OPTIONS or self.plan.request_level is not None:
+            options = self._for_era(options, spec, connection)
+        try:
+            result = connection.exchange(era, spec, params, options, deadline)
+        except UnsupportedProtocolVersion as refusal:
+            other = self._other_version(connection, era, refusal)
+            if other is None:
+                raise
+            era = other
+            result = connection.exchange(era, spec, params, options, deadline)
+        return era.result_kind(result), result
+
+    def _for_era(self, options: CallOptions, spec: MethodSpec, connection: Connection) -> CallOptions:
+        """Return the options of one request, as the era has them in which it is sent.
+
+        Raises:
+            NotSupported: It cannot have them.
+        """
+        era = connection.era
         if options.pause and era.handshake:
             raise NotSupported(
                 f'on_input="raise" needs a revision without a handshake, not {era.version}: for that, set an '
@@ -283,15 +303,7 @@ class Engine(Lifecycle):
             options = options._replace(meta={LOG_LEVEL_KEY: self.plan.request_level, **options.meta})
         if options.observed is not None:
             options = _observed(options, options.observed, connection)
-        try:
-            result = connection.exchange(era, spec, params, options, deadline)
-        except UnsupportedProtocolVersion as refusal:
-            other = self._other_version(connection, era, refusal)
-            if other is None:
-                raise
-            era = other
-            result = connection.exchange(era, spec, params, options, deadline)
-        return era.result_kind(result), result
+        return options
 
     def _other_version(
         self, connection: Connection, era: Era, refusal: UnsupportedProtocolVersion
