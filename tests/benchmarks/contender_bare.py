@@ -9,10 +9,11 @@ from typing import Any
 import requests
 import websocket
 
+# What our client sends, so that the server has as much to read.
 META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-    "io.modelcontextprotocol/clientInfo": {"name": "bare", "version": "1.0.0"},
-    "io.modelcontextprotocol/clientCapabilities": {},
+    "io.modelcontextprotocol/clientInfo": {"name": "mcp-sync", "version": "0.1.0"},
+    "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
 }
 HEADERS = {
     "Accept": "application/json, text/event-stream",
