@@ -19,7 +19,8 @@ def reference(data: bytes, limit: int) -> tuple[list[bytes], bool]:
     for line in complete:
         if len(line) - line.endswith(b"\r") > limit:
             return admitted, True
-        admitted.append(line)
+        if line:
+            admitted.append(line)
     if len(rest) > limit + 1:
         return admitted, True
     return [*admitted, rest] if rest else admitted, False

@@ -8,7 +8,7 @@ from .._pieces import compacted
 
 
 class LineBuffer:
-    """Cuts what was read into lines. For one thread at a time.
+    """Cuts what was read into lines, and drops empty ones. For one thread at a time.
 
     Only byte 0x0A ends a line, since a message may hold any other character that Unicode takes for a
     line end. A carriage return before it does not count. The limit goes by the length of a line, not by
@@ -68,7 +68,8 @@ class LineBuffer:
             admitted = self._count_admitted(lines)
             overflown = admitted < len(lines) or self._is_too_long(sum(map(len, rest)))
             del lines[admitted:]
-        lines.reverse()
+        # Without the blank ones, of which a chunk may hold tens of thousands.
+        lines = list(filter(None, reversed(lines)))
         self.state = ([] if overflown else rest, lines, overflown)
 
     def _without_line_end(self, pieces: list[bytes]) -> None:
