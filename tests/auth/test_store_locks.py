@@ -102,7 +102,7 @@ def test_a_wait_for_a_lock_ends_at_its_deadline(store):
         began = time.monotonic()
         with pytest.raises(CallTimeout, match="somebody else held the lock") as caught:
             store.lock(KEY, Deadline(0.2)).__enter__()
-        assert 0.2 <= time.monotonic() - began < 2
+        assert 0.2 <= time.monotonic() - began < 4.5
         assert caught.value.timeout == 0.2
 
 
@@ -113,7 +113,7 @@ def test_a_wait_for_another_process_ends_at_its_deadline(kind, tmp_path):
         began = time.monotonic()
         with pytest.raises(CallTimeout):
             open_store(kind, tmp_path).lock(KEY, Deadline(0.2)).__enter__()
-        assert 0.2 <= time.monotonic() - began < 2
+        assert 0.2 <= time.monotonic() - began < 4.5
         assert worker.ask("unlock") == "done"
         assert is_free(open_store(kind, tmp_path))
 

@@ -54,7 +54,7 @@ def test_waiting_ends_at_the_deadline():
     call = make(0.02)
     started = time.monotonic()
     assert not call.wait()
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 10
 
 
 def test_waiting_can_have_a_shorter_deadline_of_its_own():
@@ -79,13 +79,19 @@ def test_an_enormous_bound_is_no_error():
 
 
 def test_signs_of_life_prolong_a_wait_that_has_begun():
-    call = make(None, 0.2)
-    waiting = Background(call.wait)
-    end = time.monotonic() + 0.5
-    while time.monotonic() < end:
-        call.deadline.touch()
-        assert waiting.running
-    assert waiting.result() is False
+    signs_were_late = True
+    while signs_were_late:  # Until the machine gives them in time.
+        call = make(None, 0.2)
+        waiting = Background(call.wait)
+        began = last = time.monotonic()
+        while waiting.running and last - began < 0.5:
+            call.deadline.touch()
+            signs_were_late = time.monotonic() - last > 0.1
+            if signs_were_late:
+                break
+            last = time.monotonic()
+        assert signs_were_late or waiting.running
+        assert waiting.result() is False
 
 
 def test_a_wait_that_began_before_a_handler_held_the_clock_still_ends():

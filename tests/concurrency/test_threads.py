@@ -62,8 +62,8 @@ def test_joining_waits_for_all_within_one_deadline(caplog):
     leave = threading.Event()
     threads = [spawn("weather", f"stuck-{number}", leave.wait, 10) for number in range(5)]
     started = time.monotonic()
-    assert not join_all(threads, Deadline(0.1))
-    assert time.monotonic() - started < 1
+    assert not join_all(threads, Deadline(1))
+    assert time.monotonic() - started < 4  # Each of the five has no time of its own.
     assert "mcp_sync-weather-stuck-0" in caplog.text
     leave.set()
     assert join_all(threads, Deadline(10))

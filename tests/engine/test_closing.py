@@ -16,6 +16,8 @@ from mcp_sync.testing import FakeServer
 from .background import Background, wait_until
 from .scripted import DuplexTarget, PostTarget, legacy, modern, text
 
+AT_ONCE = 4.5  # seconds: less than what close() may wait for
+
 
 @pytest.mark.parametrize("kind", [DuplexTarget, PostTarget])
 def test_closing_wakes_every_waiter_at_once(kind):
@@ -26,7 +28,7 @@ def test_closing_wakes_every_waiter_at_once(kind):
     started = time.monotonic()
     client.close()
     errors = [call.error() for call in calls]
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < AT_ONCE
     assert {type(error) for error in errors} == {ClientClosed}
     assert len({id(error) for error in errors}) == 8
 
@@ -111,7 +113,7 @@ def test_closing_wakes_those_who_wait_for_the_opening():
     started = time.monotonic()
     client.close()
     assert {type(call.error()) for call in calls} == {ClientClosed}
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < AT_ONCE
     assert target.now.closed.is_set()
 
 
@@ -178,7 +180,7 @@ def test_a_progress_callback_may_close_the_client_whose_call_has_been_answered()
     started = time.monotonic()
     go_on.set()
     assert call.result().text == "done"
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < AT_ONCE
     client.close()
 
 
@@ -233,7 +235,7 @@ def test_a_callback_that_never_ends_holds_closing_up_no_longer_than_agreed(caplo
     assert entered.wait(10)
     started = time.monotonic()
     client.close()
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < AT_ONCE
     assert "callbacks" in caplog.text
     leave.set()
 

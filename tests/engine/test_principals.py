@@ -431,7 +431,7 @@ def test_closing_waits_no_longer_than_asked_for_the_sessions_of_forgotten_views(
 
     asked, go = [], threading.Event()
     with make_server(versions="legacy").serve_http(intercept=hang) as endpoint:
-        client = Client(endpoint.url, timeouts=Timeouts(close=1.0), name="left")
+        client = Client(endpoint.url, timeouts=Timeouts(close=3.0), name="left")
         for number in range(20):
             client.for_principal(f"user {number}", auth=token("alice")).call_tool("whoami")
         client.call_tool("whoami")
@@ -439,7 +439,7 @@ def test_closing_waits_no_longer_than_asked_for_the_sessions_of_forgotten_views(
         wait_until(lambda: asked)
         began = time.monotonic()
         client.close()
-        assert time.monotonic() - began < 1.9
+        assert time.monotonic() - began < 8
         # Not even the one that waits for an answer; and the client's own session was not left out.
         assert not [each for each in threading.enumerate() if each.name.startswith("mcp_sync-left-")]
         assert asked[-1] is None

@@ -236,7 +236,7 @@ def test_a_callback_that_hangs_delays_the_call_no_longer_than_its_deadline():
         target.now.answer(request, text("done"))
         started = time.monotonic()
         assert call.result(5).text == "done"
-        assert time.monotonic() - started < 1
+        assert time.monotonic() - started < 4.5  # Without a deadline it would be the five seconds of close().
         leave.set()
 
 

@@ -16,8 +16,8 @@ from mcp_sync import CallTimeout, ClientGroup, Timeouts, UsageError
 
 from .fakes import PATIENCE, named, over_http
 
-# How long one may keep the others waiting here, in seconds.
-A_WHILE = 1.0
+# How long one may keep the others waiting here, in seconds: a busy machine keeps those that answer for less.
+A_WHILE = 2.5
 # What takes less has waited for nobody, on a busy machine, too; the time of a client to open is far longer.
 AT_ONCE = 5.0
 # Ends only when it is killed.
@@ -97,9 +97,9 @@ def test_one_that_hangs_is_left_out_after_a_while_and_the_second_time_at_once(
             assert group["hung"]._engine._opening is opening
             status = group.status()[1]
             assert status.state == "opening"
-            assert str(status.error) == "no answer for 1 s (server_timeout)"
+            assert str(status.error) == "no answer for 2.5 s (server_timeout)"
             assert names_of(group) == ["web_whoami", "mail_whoami"]
-            assert caplog.messages == ["Server hung is left out: no answer for 1 s (server_timeout)"]
+            assert caplog.messages == ["Server hung is left out: no answer for 2.5 s (server_timeout)"]
             assert group.call_tool("mail_whoami", timeout=PATIENCE).text == "mail"
 
 
@@ -139,7 +139,7 @@ def test_closing_ends_soon_whatever_hangs(deaf_url: str) -> None:
         assert names_of(group) == ["web_whoami"]
         begin = time.monotonic()
         group.close(1.0)
-        assert took(begin) < 3.0
+        assert took(begin) < AT_ONCE
 
 
 @holding
@@ -196,7 +196,7 @@ def test_where_nobody_else_is_left_those_that_hang_are_waited_for(deaf_url: str)
 
 def test_one_that_takes_long_to_fail_is_not_waited_for_again(deaf_url: str) -> None:
     with over_http(named("web")) as servers:
-        options: Any = {"timeouts": Timeouts(open=1.2)}
+        options: Any = {"timeouts": Timeouts(open=A_WHILE)}
         with ClientGroup({"hung": deaf_url, **servers}, **options) as group:
             assert names_of(group) == ["web_whoami"]
             assert "Timeouts.open" in str(group.status()[0].error)
@@ -224,7 +224,7 @@ def test_as_long_as_one_after_the_other_answers_all_are_waited_for() -> None:
 def test_those_that_hang_leave_a_thread_to_the_others(deaf_url: str) -> None:
     with over_http(named("web"), named("mail")) as servers:
         hung = {f"hung{number}": deaf_url for number in range(3)}
-        with ClientGroup({**hung, **servers}, threads=1, server_timeout=0.5) as group:
+        with ClientGroup({**hung, **servers}, threads=1, server_timeout=A_WHILE) as group:
             assert names_of(group) == ["web_whoami", "mail_whoami"]
 
 
