@@ -23,7 +23,8 @@ class ConnectionRequired(AuthorizationRequired):
     """The user has to connect this application to a server first.
 
     Attributes:
-        url: The path of the page where they can; empty if the urls of this application are not included.
+        url: The page where they can: its address if ``BASE_URL`` is set, else its path. Empty if the urls of
+            this application are not included.
         alias: The server.
         scopes: What to ask for.
     """
@@ -56,7 +57,7 @@ def connection_required(alias: str, scopes: tuple[str, ...] = ()) -> ConnectionR
     """Return the error that says that the user has to connect."""
     return ConnectionRequired(
         f"the user has to connect to the server {alias!r} first",
-        url=path_of("connect", alias),
+        url=address_of("connect", alias),
         alias=alias,
         scopes=scopes,
     )
@@ -71,7 +72,7 @@ def make_oauth(alias: str, entry: Entry) -> WebOAuth:
     options = entry.oauth_options()
     options.setdefault("client_name", conf.get("CLIENT_NAME"))
     if conf.get("CLIENT_METADATA") and conf.get("BASE_URL") and "client_id" not in options:
-        options.setdefault("client_metadata_url", conf.get("BASE_URL").rstrip("/") + path_of("metadata"))
+        options.setdefault("client_metadata_url", address_of("metadata"))
     oauth = WebOAuth(store=token_store(alias), **options)
     oauth.alias = alias
     return oauth
@@ -99,3 +100,9 @@ def path_of(name: str, *args: Any) -> str:
         return str(reverse(f"mcp_sync:{name}", args=args))
     except NoReverseMatch:
         return ""
+
+
+def address_of(name: str, *args: Any) -> str:
+    """Return where a view of this application is: below ``BASE_URL``, without that its path. Empty as `path_of`."""
+    path = path_of(name, *args)
+    return f"{str(conf.get('BASE_URL') or '').rstrip('/')}{path}" if path else ""

@@ -180,11 +180,13 @@ def answer_to(request: Any, error: BaseException, as_json: bool = False) -> Opti
     needed = error if isinstance(error, ConnectionRequired) else error.__cause__
     if not isinstance(needed, ConnectionRequired) or not needed.url:
         return None
+    # Not where `BASE_URL` says: this browser is here, and so is its session.
+    path = path_of("connect", needed.alias)
     user = getattr(request, "user", None)
     signals.send(signals.authorization_required, McpSyncMiddleware, alias=needed.alias, user=user)
     if needed.scopes and hasattr(request, "session"):
         request.session[SCOPES] = {**request.session.get(SCOPES, {}), needed.alias: list(needed.scopes)}
-    url = f"{needed.url}?{urlencode({'next': _place(request)})}"
+    url = f"{path}?{urlencode({'next': _place(request)})}"
     return send_to(request, url, 401, "authorization_required", needed.alias, as_json)
 
 

@@ -27,7 +27,7 @@ from ...auth._errand import Errand
 from ...auth._records import Key
 from ...errors import AccessDenied, AuthError, CallTimeout, MCPError, UsageError
 from . import conf
-from .authorization import path_of, principal_of
+from .authorization import address_of, path_of, principal_of
 from .middleware import BACK, NO_DATABASE, SCOPES
 from .models import PendingFlow
 from .server import Server
@@ -119,9 +119,7 @@ class ServerView(Page):
 
     def redirect_uri(self) -> str:
         """Return the URL of the callback: below ``BASE_URL``, or at the host of this request."""
-        path = path_of("callback", self.server.alias)
-        base = conf.get("BASE_URL")
-        return str(base).rstrip("/") + path if base else str(self.request.build_absolute_uri(path))
+        return str(self.request.build_absolute_uri(address_of("callback", self.server.alias)))
 
     def checked_next(self, place: Optional[str]) -> str:
         """Return a place on this site to go on at; ``LOGIN_REDIRECT_URL`` for any other."""
@@ -316,9 +314,9 @@ class ClientMetadataView(View):
         base = str(conf.get("BASE_URL") or "").rstrip("/")
         if not base or not conf.get("CLIENT_METADATA"):
             raise Http404
-        uris = [base + path_of("callback", alias) for alias in mcp if mcp[alias].oauth_for(None) is not None]
+        uris = [address_of("callback", alias) for alias in mcp if mcp[alias].oauth_for(None) is not None]
         body = {
-            "client_id": base + path_of("metadata"),
+            "client_id": address_of("metadata"),
             "client_name": conf.get("CLIENT_NAME"),
             "client_uri": base,
             "redirect_uris": uris,

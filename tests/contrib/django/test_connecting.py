@@ -14,6 +14,7 @@ from django.test import AsyncClient, Client, RequestFactory, override_settings
 from django.urls import include, path
 from django.utils import timezone
 
+from mcp_sync import AuthorizationRequired
 from mcp_sync.contrib.django import Servers, crypto, mcp, mcp_login_required, signals
 from mcp_sync.contrib.django.authorization import ConnectionRequired, WebOAuth
 from mcp_sync.contrib.django.models import Grant, PendingFlow
@@ -131,6 +132,15 @@ def test_the_decorator_says_so_where_there_is_no_page_to_connect_on(guarded, ada
     request.user = ada
     with override_settings(ROOT_URLCONF="tests.contrib.django.no_urls"), pytest.raises(ConnectionRequired):
         mcp_login_required("guarded")(whoami)(request)
+
+
+def test_who_has_to_connect_is_told_where_also_outside_of_requests(guarded, ada):
+    with override_settings(MCP_SYNC={"SERVERS": guarded.servers, "BASE_URL": "https://site.example/"}):
+        with pytest.raises(AuthorizationRequired) as caught:
+            mcp["guarded"].for_user(ada).call_tool("whoami")
+        away = browser_of(ada).get("/whoami/")
+    assert caught.value.url == "https://site.example/mcp/connect/guarded/"
+    assert away["Location"] == "/mcp/connect/guarded/?next=%2Fwhoami%2F"
 
 
 def test_the_decorator_asks_no_server(guarded, ada):

@@ -10,7 +10,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from mcp_sync.contrib.django import conf
-from mcp_sync.contrib.django.authorization import path_of
+from mcp_sync.contrib.django.authorization import address_of
 from mcp_sync.contrib.django.servers import mcp
 
 from ._base import ServerCommand
@@ -31,9 +31,8 @@ class Command(ServerCommand):
         server = mcp[options["server"]]
         oauth = self.oauth(server, options["user"])
         # A port at which nothing listens: what counts is the address that the browser shows then.
-        base, path = conf.get("BASE_URL"), path_of("callback", server.alias)
-        uri = base.rstrip("/") + path if base and path else "http://127.0.0.1:1/callback"
-        flow = oauth.begin(server.url, uri)
+        uri = conf.get("BASE_URL") and address_of("callback", server.alias)
+        flow = oauth.begin(server.url, uri or "http://127.0.0.1:1/callback")
         self.stdout.write(f"Open this address, and log in:\n{flow.url}\n")
         self.stdout.write("The browser may show an error then. Paste the address that it shows:")
         try:
