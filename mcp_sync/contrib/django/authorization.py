@@ -103,6 +103,6 @@ def path_of(name: str, *args: Any) -> str:
 
 
 def address_of(name: str, *args: Any) -> str:
-    """Return where a view is: below ``BASE_URL``, without that its path; empty if the urls are not included."""
+    """Return where a view is: below ``BASE_URL``, else its path; empty if the urls are not included."""
     path = path_of(name, *args)
     return f"{str(conf.get('BASE_URL') or '').rstrip('/')}{path}" if path else ""
