@@ -174,7 +174,7 @@ def test_those_who_wait_get_the_old_answer_when_the_one_who_fetches_does(clock):
         client.list_tools()
         clock.move(61)
         gate = Gate(server)
-        slow = Background(client.list_tools, timeout=0.5)
+        slow = Background(client.list_tools, timeout=3)  # Until then the others have to wait, too.
         gate.wait()
         others = [Background(client.list_tools, timeout=PATIENCE) for _ in range(3)]
         waiting(client, 3)

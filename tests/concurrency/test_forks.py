@@ -392,14 +392,14 @@ def child():
 
 pid = in_child(child)
 started = time.monotonic()
-client.close()
+client.close(20)
 took = time.monotonic() - started
 os.write(there, b"x")
 say(json.dumps({"codes": await_children(pid), "took": took}))
 """
     )
     assert said["codes"] == [0]
-    assert said["took"] < 2.0  # Where the child kept the pipe open, the server would have to be terminated.
+    assert said["took"] < 8  # Where the child kept the pipe open, the server would be terminated after ten.
 
 
 def test_a_spied_turn_names_its_sender() -> None:
