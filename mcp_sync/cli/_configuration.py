@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Mapping
@@ -12,15 +13,18 @@ import click
 from .._protocol.visible import clean
 
 if TYPE_CHECKING:
-    from ..config import Config
+    from ..config import ServerConfig
     from ._budget import Budget
 
 CONFIG_VARIABLE = "MCP_SYNC_CONFIG"
 CONFIG_FILE = "mcp.json"
 
 
-def configuration(file: Optional[str], word: str, budget: Budget, *, may_ask: bool = True) -> Config:
-    """Return the configuration in which a server is looked up.
+logger = logging.getLogger("mcp_sync.config")
+
+
+def configured(file: Optional[str], word: str, budget: Budget, *, may_ask: bool = True) -> ServerConfig:
+    """Return a server of a configuration, and log what is ignored of that one alone.
 
     Args:
         file: The file, ``None`` for the default.
@@ -30,9 +34,10 @@ def configuration(file: Optional[str], word: str, budget: Budget, *, may_ask: bo
 
     Raises:
         click.UsageError: There is none.
-        ConfigError: It cannot be read.
+        ConfigError: It cannot be read, or has no such server.
     """
-    from ..config import load_config
+    from ..config._config import read_config
+    from ..config._errors import Place
 
     found = config_file(file)
     if found is None:
@@ -40,7 +45,12 @@ def configuration(file: Optional[str], word: str, budget: Budget, *, may_ask: bo
             f"{word!r} is no URL (http, https, ws, wss), and there is no {CONFIG_FILE} here with names of "
             "servers (--config FILE names another one); a server that is to be started goes behind --"
         )
-    return load_config(found, inputs=_TypedInputs() if may_ask else None, **budget.left())
+    config = read_config(found, _TypedInputs() if may_ask else None, **budget.left())
+    server = config[word]
+    for warning in config.warnings:
+        if warning.startswith(str(Place(config.file, word))):
+            logger.warning("%s", warning)
+    return server
 
 
 class _TypedInputs:

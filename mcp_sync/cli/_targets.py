@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
 import click
 
 from .._concurrency.fork import hold_off
-from ._configuration import configuration
+from ._configuration import configured
 from ._options import CommonOptions, typed_headers
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def named_server(
         from .._protocol.urls import public_url
 
         return Server(public_url(word), _url_target(word, options.headers)), rest
-    server = configuration(options.config, word, options.budget, may_ask=may_ask)[word]
+    server = configured(options.config, word, options.budget, may_ask=may_ask)
     given = {"headers": typed_headers(options.headers)} if options.headers else {}
     return Server(word, server.target(**given), server), rest
 

@@ -106,6 +106,18 @@ def load_config(
         ConfigError: It cannot be read, or there are no servers in it. Names the file, and line and column
             where they are known.
     """
+    config = read_config(source, inputs, timeout)
+    for warning in config.warnings:
+        logger.warning("%s", warning)
+    return config
+
+
+def read_config(
+    source: Union[str, PathLike[str], Mapping[str, Any]],
+    inputs: Inputs = None,
+    timeout: Optional[float] = PATIENCE,
+) -> Config:
+    """Do what `load_config` does, but log no warning."""
     if not (inputs is None or isinstance(inputs, Mapping) or callable(inputs)):
         raise UsageError(f"inputs must be a mapping or a function, not {type(inputs).__name__}")
     check_seconds("timeout", timeout)
@@ -157,6 +169,4 @@ def _build(entries: Mapping[str, tuple[Any, Variables]], file: Optional[str]) ->
             warnings += found
         except ConfigError as fault:
             servers[str(name)] = broken_entry(str(name), entry, fault, variables)
-    for warning in warnings:
-        logger.warning("%s", warning)
     return Config(MappingProxyType(servers), file, tuple(warnings))

@@ -109,11 +109,17 @@ def test_an_entry_that_cannot_be_is_told_where_it_is_used_or_listed(
 
 
 def test_an_unknown_key_is_told_and_ignored(here: Path, endpoint: HTTPEndpoint) -> None:
-    write(here / "mcp.json", demo={"url": endpoint.url, "colour": "red"})
+    other = {"url": endpoint.url, "flavour": "sweet"}
+    write(here / "mcp.json", demo={"url": endpoint.url, "colour": "red"}, dem=other)
     ran = invoke("ping", "demo")
 
     assert ran.code == 0
     assert "server 'demo', key 'colour': unknown, and ignored" in ran.err
+    # What is odd about another server is told where all of them are listed.
+    assert "flavour" not in ran.err
+    listed = invoke("servers").err
+    assert "'colour'" in listed
+    assert "'flavour'" in listed
 
 
 def test_a_header_for_a_command_is_wrong_use(here: Path) -> None:
