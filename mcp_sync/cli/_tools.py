@@ -71,7 +71,11 @@ def call(
       -            the same from standard input
 
     They are checked by the tool's schema before anything is sent. A TOOL that begins with a dash goes behind
-    a double dash of its own: call TARGET -- -TOOL, or call -- -TOOL -- COMMAND.
+    a double dash of its own:
+
+    \b
+      mcp-sync call TARGET -- -TOOL
+      mcp-sync call -- -TOOL -- COMMAND
 
     Questions of the server are asked in the terminal, if there is one; otherwise they are declined.
     """
