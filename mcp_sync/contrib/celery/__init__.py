@@ -28,7 +28,7 @@ from . import errors as errors
 
 if TYPE_CHECKING:
     from ._claiming import AlreadyAnswered
-    from ._polling import look_again
+    from ._polling import cancel_followed, look_again
     from ._questions import answer, question
     from ._retrying import LoginNeeded, retry_kwargs_for
     from ._servers import use_servers
@@ -39,6 +39,7 @@ __all__ = [
     "LoginNeeded",
     "MCPTask",
     "answer",
+    "cancel_followed",
     "look_again",
     "question",
     "retry_kwargs_for",
@@ -50,6 +51,7 @@ _HOMES = {
     "LoginNeeded": "_retrying",
     "MCPTask": "_task",
     "answer": "_questions",
+    "cancel_followed": "_polling",
     "look_again": "_polling",
     "question": "_questions",
     "retry_kwargs_for": "_retrying",

@@ -41,6 +41,12 @@ def claim(backend: Any, name: str) -> bool:
     return is_first
 
 
+def is_shared(backend: Any) -> bool:
+    """Whether what is claimed is so for all processes."""
+    kept_by = ("ResultSession", "TaskModel", "_filename")
+    return any(hasattr(backend, name) for name in kept_by) or _client_of(backend) is not None
+
+
 def give_up(backend: Any, name: str) -> None:
     """Have others claim a name that we have claimed."""
     with _guard:

@@ -24,7 +24,7 @@ from ...errors import (
 from ...options import UNSET
 from ...tasks._pace import Pace
 from ._progress import STATE, short
-from ._questions import RESUME, UPDATE, ask
+from ._questions import RESUME, UPDATE, ask, see_that_it_counts
 from ._retrying import MOST_SECONDS
 from ._runs import ASKING, RESUMING, carried, is_of_backend, kept, logger, note
 from ._servers import servers_of
@@ -103,15 +103,20 @@ def _look(task: MCPTask, handle: Any, job: Mapping[str, Any]) -> Any:
     """Return the result of a task of a server, or have it looked at later and end this run."""
     try:
         state = handle.status(timeout=task._budget().within(UNSET))
+        if job.get("stops") and not state.has_ended:
+            handle.cancel(timeout=task._budget().within(UNSET))
+            state = handle.status(timeout=task._budget().within(UNSET))
         if state.has_ended:
             return handle.result(timeout=task._budget().within(UNSET)).to_wire()
-        if not state.input_requests and _left(job) <= 0:
+        # Who stops it will not answer.
+        is_asking = bool(state.input_requests) and not job.get("stops")
+        if not is_asking and _left(job) <= 0:
             raise _too_late(task, handle, job)
     except MCPError as error:
         error._mcp_origin = (job["server"], job["user"])  # type: ignore[attr-defined]
         raise
     job = {**job, "task": handle.to_json()}
-    if state.input_requests:
+    if is_asking:
         ask(task, {**job, "requests": state.raw["inputRequests"]})
     _note(task, job, state.status_message)
     looks = job.get("looks", 0)
@@ -183,14 +188,16 @@ def _is_passing(error: MCPError) -> bool:
     return isinstance(error, (TransportError, CallTimeout))
 
 
-def resume(self: MCPTask, job: dict[str, Any], answers: dict[str, Any]) -> Any:
+def resume(self: MCPTask, job: dict[str, Any], answers: dict[str, Any], claimed: Optional[str] = None) -> Any:
     """Go on with a call that has asked something."""
+    see_that_it_counts(self, claimed)
     key, client = servers_of(self.app).envelope_key, self.mcp_for(job["user"], job["server"])
     return client.resume(job["envelope"], answers, key=key).to_wire()
 
 
-def update(self: MCPTask, job: dict[str, Any], answers: dict[str, Any]) -> Any:
+def update(self: MCPTask, job: dict[str, Any], answers: dict[str, Any], claimed: Optional[str] = None) -> Any:
     """Go on with a task of a server that has asked something."""
+    see_that_it_counts(self, claimed)
     handle = _handle(self, job)
     state = handle.status(timeout=self._budget().within(UNSET))
     # Who died over it before may have given them.
@@ -218,11 +225,30 @@ def look_again(result: Any) -> None:
     Raises:
         UsageError: No task of a server is looked after under this id.
     """
+    _have_it_followed(result, (STATE, RESUMING), stops=False)
+
+
+def cancel_followed(result: Any) -> None:
+    """Have a worker cancel the server's task of a `run_tool`, also one that waits for an answer.
+
+    The task of Celery fails with `CallCancelled` when the server says that its own is cancelled; if that ends
+    in another way, what it ends with counts. ``revoke()``, in contrast, leaves the task of the server alone.
+
+    Args:
+        result: The `AsyncResult` of the task.
+
+    Raises:
+        UsageError: No task of a server is looked after under this id.
+    """
+    _have_it_followed(result, (STATE, *ASKING), stops=True)
+
+
+def _have_it_followed(result: Any, states: tuple[str, ...], stops: bool) -> None:
     meta = result.backend.get_task_meta(result.id, cache=False)
     state, noted = meta["status"], meta["result"]
-    if state not in (STATE, RESUMING) or not isinstance(noted, dict) or not noted.get("task"):
+    if state not in states or not isinstance(noted, dict) or not noted.get("task"):
         raise UsageError(f"the task {result.id} follows no task of a server: its state is {state}")
-    noted = {**noted, "follower": secrets.token_hex(16)}
+    noted = {**noted, "follower": secrets.token_hex(16), "stops": stops or noted.get("stops", False)}
     result.backend.store_result(result.id, noted, STATE)
-    job = {name: noted[name] for name in _JOB}
+    job = {name: noted[name] for name in (*_JOB, "stops")}
     result.app.tasks[POLL].apply_async((job,), task_id=result.id, **noted["then"])

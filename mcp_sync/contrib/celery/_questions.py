@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NoReturn, Optional
@@ -11,12 +12,15 @@ from celery.exceptions import Ignore
 
 from ..._input_answers import answer_to_wire
 from ...errors import InputRequired, UsageError
-from ._claiming import AlreadyAnswered, claim, give_up
-from ._runs import INPUT_REQUIRED, RESUMING, carried
+from ._claiming import AlreadyAnswered, claim, give_up, is_shared
+from ._progress import STATE
+from ._runs import ASKING, INPUT_REQUIRED, RESUMING, carried
 from ._servers import servers_of
 
 # The tasks that go on: with a call that was paused, and with a task of a server.
 RESUME, UPDATE = "mcp_sync.resume", "mcp_sync.update"
+_GIVEN_UP = 60.0  # seconds after which an answer that nobody goes on with makes room for another one
+_now = time.time
 
 
 def ask(task: Any, job: Mapping[str, Any]) -> NoReturn:
@@ -51,7 +55,9 @@ def answer(result: Any, answers: Mapping[str, Any]) -> None:
 
     What the server returns then is the result; the rest of the function that made the call is not run. Of
     several answers to one question one counts: with Redis, Memcached, a database or a folder as the result
-    backend wherever they come from, with others among those of one process.
+    backend wherever they come from, with others among those of one process. Who gives it may be killed before
+    it is sent: from a minute after another answer was refused, the next one counts, unless a worker has taken
+    up the first by then.
 
     Args:
         result: The `AsyncResult` of the task.
@@ -64,19 +70,21 @@ def answer(result: Any, answers: Mapping[str, Any]) -> None:
     """
     meta = result.backend.get_task_meta(result.id, cache=False)
     state, asked, app = meta["status"], meta["result"], result.app
-    if state == RESUMING:
-        raise AlreadyAnswered(f"the task {result.id} goes on with an answer that it has got")
-    if state != INPUT_REQUIRED:
+    if state not in ASKING:
         raise UsageError(f"the task {result.id} waits for no answer: its state is {state}")
+    claimed = name = f"mcp-sync-{asked['question']}"
+    if state == RESUMING and not _is_given_up(result.backend, name):
+        raise AlreadyAnswered(f"the task {result.id} goes on with an answer that it has got")
     wire = _checked(result, asked, answers)
     job = {name: value for name, value in asked.items() if name not in ("requests", "question", "then")}
-    claimed = f"mcp-sync-{asked['question']}"
-    if not claim(result.backend, claimed):
-        raise AlreadyAnswered(f"the task {result.id} has got another answer just now")
+    if state == RESUMING or not claim(result.backend, name):
+        claimed = f"{name}-again"
+        if not _is_given_up(result.backend, name) or not claim(result.backend, claimed):
+            raise AlreadyAnswered(f"the task {result.id} has got another answer just now")
     try:
-        result.backend.store_result(result.id, {**job, "then": asked["then"]}, RESUMING)
+        result.backend.store_result(result.id, asked, RESUMING)
         app.tasks[UPDATE if "task" in job else RESUME].apply_async(
-            (job, wire), task_id=result.id, **asked["then"]
+            (job, wire, name if claimed == name else None), task_id=result.id, **asked["then"]
         )
     except Exception:
         # The broker is down, say. The question is to wait on.
@@ -84,6 +92,33 @@ def answer(result: Any, answers: Mapping[str, Any]) -> None:
             result.backend.store_result(result.id, asked, INPUT_REQUIRED)
             give_up(result.backend, claimed)
         raise
+
+
+def _is_given_up(backend: Any, name: str) -> bool:
+    """Whether an answer was refused a while ago, and nobody has gone on since with the one that counts."""
+    if not is_shared(backend):
+        return False
+    refused = f"{name}-refused"
+    noted = backend.get_task_meta(refused, cache=False).get("result")
+    if isinstance(noted, dict) and "at" in noted:
+        return bool(_now() - noted["at"] > _GIVEN_UP)
+    backend.store_result(refused, {"at": _now()}, STATE)
+    return False
+
+
+def see_that_it_counts(task: Any, name: Optional[str]) -> None:
+    """Have a worker go on with an answer only if no other one counts instead by now, and none does later.
+
+    Args:
+        task: What the worker runs.
+        name: What whoever answered has claimed, ``None`` if that was the last one that can count.
+
+    Raises:
+        Ignore: Another one counts.
+    """
+    is_repeated = task.request.retries or (task.request.delivery_info or {}).get("redelivered")
+    if name is not None and not is_repeated and not claim(task.backend, f"{name}-again"):
+        raise Ignore
 
 
 def _checked(result: Any, meta: Mapping[str, Any], answers: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 from celery import chain, group
 
 from contrib.celery import jobs
-from mcp_sync.contrib.celery import answer, look_again, question
+from mcp_sync.contrib.celery import answer, cancel_followed, look_again, question
 
 
 def kinds(error: BaseException) -> list[str]:
@@ -37,6 +37,8 @@ def do(what: str, *args: Any) -> Any:
     result = jobs.app.AsyncResult(args[0])
     if what == "look again":
         return look_again(result)
+    if what == "cancel":
+        return cancel_followed(result)
     if what == "answer":
         return answer(result, args[1])
     # Before the rest: what is asked then is there when the state says so.

@@ -21,6 +21,7 @@ from kombu.exceptions import OperationalError
 
 from mcp_sync import (
     AuthorizationRequired,
+    CallCancelled,
     CallTimeout,
     ConnectFailed,
     ConnectionLost,
@@ -42,12 +43,14 @@ from mcp_sync.contrib.celery import (
     MCPTask,
     _polling,
     answer,
+    cancel_followed,
     look_again,
     question,
     retry_kwargs_for,
     use_servers,
 )
 from mcp_sync.contrib.celery import errors as kept
+from mcp_sync.contrib.celery._claiming import claim
 from mcp_sync.contrib.celery._progress import Reporter
 from mcp_sync.contrib.celery._questions import RESUME, UPDATE
 from mcp_sync.contrib.celery.errors import keep
@@ -325,12 +328,14 @@ def kitchen() -> Iterator[Kitchen]:
     made.opened.set()
 
 
-def begun(app: Celery, registry: Registry, kitchen: Kitchen, **options: Any) -> dict[str, Any]:
+def begun(
+    app: Celery, registry: Registry, kitchen: Kitchen, tool: str = "build", **options: Any
+) -> dict[str, Any]:
     """Have a run of a task begin a task of the server, and return what the next run is told."""
 
     @app.task(shared=False, base=MCPTask, bind=True, mcp_server="demo", **options)
     def work(self: Any) -> Any:
-        return self.run_tool("build")
+        return self.run_tool(tool)
 
     with Worked(work) as task, pytest.raises(Ignore):
         task.run()
@@ -417,6 +422,32 @@ def test_a_run_that_is_repeated_after_a_question_asks_nothing_again(app: Celery)
                 task.run()
         assert app.AsyncResult("job-1").state == "INPUT_REQUIRED"
         assert fake.count("tools/call") == 1
+    registry.close()
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_the_task_of_a_server_that_is_followed_can_be_cancelled(
+    app: Celery, kitchen: Kitchen, monkeypatch: Any, waits: bool
+) -> None:
+    registry, sent = served(app), []
+    kitchen.fake.add_tool(FakeTool(greet, name="ask", task=True))
+    with registry.override({"demo": kitchen.fake}):
+        poll = app.tasks[_polling.POLL]
+        monkeypatch.setattr(poll, "apply_async", lambda args, **_: sent.append(args), raising=False)
+        begun(app, registry, kitchen, "ask" if waits else "build")
+        while waits and question(app.AsyncResult("job-1")) is None:
+            with Worked(poll) as task, pytest.raises(Ignore):
+                task.run(*sent.pop())
+        cancel_followed(app.AsyncResult("job-1"))
+        assert question(app.AsyncResult("job-1")) is None
+        with Worked(poll) as task, pytest.raises(CallCancelled):
+            while True:
+                with suppress(Ignore):
+                    task.run(*sent.pop())
+        assert kitchen.fake.count("tasks/cancel") == 1
+        app.backend.store_result("job-1", None, "SUCCESS")
+        with pytest.raises(UsageError, match="job-1 follows no task"):
+            cancel_followed(app.AsyncResult("job-1"))
     registry.close()
 
 
@@ -606,8 +637,8 @@ def test_an_answer_waits_for_a_server_that_fails(
     def work(self: Any) -> Any:
         return self.run_tool("greet")
 
-    def run(task: Any, args: Any = ()) -> Any:
-        with Worked(task, args=args), suppress(Ignore, Retry):
+    def run(task: Any, args: Any = (), retries: int = 0) -> Any:
+        with Worked(task, args=args, retries=retries), suppress(Ignore, Retry):
             return task.run(*args)
 
     to_come: list[Any] = []
@@ -619,7 +650,9 @@ def test_an_answer_waits_for_a_server_that_fails(
         use_servers(app, registry)
         for task in (app.tasks[_polling.POLL], app.tasks[UPDATE]):
             monkeypatch.setattr(
-                task, "apply_async", lambda args, *_, task=task, **__: sent.append((task, args))
+                task,
+                "apply_async",
+                lambda args, *_, task=task, **told: sent.append((task, args, told.get("retries", 0))),
             )
         run(work)
         while (asked := question(app.AsyncResult("job-1"))) is None:
@@ -634,7 +667,15 @@ def test_an_answer_waits_for_a_server_that_fails(
         registry.close()
 
 
-def asked(app: Celery) -> dict[str, Any]:
+@pytest.fixture
+def shared(tmp_path: Path) -> Iterator[Celery]:
+    """Give an application whose results are where all processes see them."""
+    made = Celery("unit", broker="memory://", backend=f"file://{tmp_path}", set_as_current=False)
+    yield made
+    made.close()
+
+
+def asked(app: Celery, fake: FakeServer | None = None) -> dict[str, Any]:
     """Have a task ask, and return an answer."""
 
     @app.task(shared=False, base=MCPTask, bind=True, mcp_server="demo")
@@ -642,7 +683,8 @@ def asked(app: Celery) -> dict[str, Any]:
         return str(self.mcp.call_tool("greet").text)
 
     registry = served(app)
-    with registry.override({"demo": FakeServer(tools=[greet])}), Worked(work) as task, pytest.raises(Ignore):
+    fake = fake or FakeServer(tools=[greet])
+    with registry.override({"demo": fake}), Worked(work) as task, pytest.raises(Ignore):
         task.run()
     registry.close()
     (key,) = question(app.AsyncResult("job-1")) or {}
@@ -713,6 +755,60 @@ def test_an_answer_that_cannot_be_sent_leaves_the_question(app: Celery, monkeypa
     assert [each["task_id"] for each in sent] == ["job-1"]
     with pytest.raises(AlreadyAnswered):
         answer(result, answers)
+
+
+@pytest.mark.parametrize("state", ["INPUT_REQUIRED", "RESUMING"])
+def test_who_was_killed_while_answering_makes_room_for_another_answer(
+    shared: Celery, state: str, monkeypatch: Any
+) -> None:
+    app, fake = shared, FakeServer(tools=[greet])
+    answers, now, sent = asked(app, fake), [0.0], []
+    result = app.AsyncResult("job-1")
+    meta = app.backend.get_task_meta("job-1", cache=False)["result"]
+    name = f"mcp-sync-{meta['question']}"
+    assert claim(app.backend, name)
+    app.backend.store_result("job-1", meta, state)
+    monkeypatch.setattr("mcp_sync.contrib.celery._questions._now", lambda: now[0])
+    monkeypatch.setattr(app.tasks[RESUME], "apply_async", lambda args, **_: sent.append(args))
+    for now[0] in (1.0, 60.0):
+        with pytest.raises(AlreadyAnswered):
+            answer(result, answers)
+    assert sent == []
+    now[0] = 62.0
+    answer(result, answers)
+    with pytest.raises(AlreadyAnswered):
+        answer(result, answers)
+    # It was alive after all, and its answer comes now.
+    late = (sent[0][0], {key: {"action": "decline"} for key in answers}, name)
+    registry = served(app)
+    with registry.override({"demo": fake}):
+        with Worked(app.tasks[RESUME]) as task, pytest.raises(Ignore):
+            task.run(*late)
+        assert fake.count("tools/call") == 1
+        with Worked(app.tasks[RESUME]) as task:
+            assert task.run(*sent[0])["content"][0]["text"] == "hello"
+    registry.close()
+
+
+def test_an_answer_that_a_worker_has_taken_up_is_not_replaced(shared: Celery, monkeypatch: Any) -> None:
+    app, fake = shared, FakeServer(tools=[greet])
+    answers, now, sent = asked(app, fake), [0.0], []
+    result = app.AsyncResult("job-1")
+    monkeypatch.setattr("mcp_sync.contrib.celery._questions._now", lambda: now[0])
+    monkeypatch.setattr(app.tasks[RESUME], "apply_async", lambda args, **_: sent.append(args))
+    answer(result, answers)
+    registry = served(app)
+    with registry.override({"demo": fake}):
+        with Worked(app.tasks[RESUME]) as task:
+            assert task.run(*sent[0])["content"][0]["text"] == "hello"
+        for now[0] in (0.0, 1000.0):
+            with pytest.raises(AlreadyAnswered):
+                answer(result, answers)
+        # The server was away, and the worker tries it once more.
+        with Worked(app.tasks[RESUME], retries=1) as task:
+            assert task.run(*sent[0])["content"][0]["text"] == "hello"
+    registry.close()
+    assert len(sent) == 1
 
 
 def test_an_answer_to_what_was_not_asked_is_refused(app: Celery) -> None:

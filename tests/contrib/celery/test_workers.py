@@ -41,6 +41,20 @@ def test_a_long_tool_holds_no_worker_and_its_result_is_that_of_the_task(
     assert gate.calls == 1
 
 
+@pytest.mark.parametrize(("tool", "state"), [("build", "PROGRESS"), ("publish", "INPUT_REQUIRED")])
+def test_a_long_tool_is_cancelled_at_the_server(
+    tool: str, state: str, sender: Any, worker: Any, fake: Any
+) -> None:
+    with worker("-P", "prefork", "-c", "1"):
+        sent = sender.send("long", tool)
+        sent.until(state)
+        sender.ask("cancel", sent.id)
+        while sent.look()["state"] == state:
+            time.sleep(0.02)
+        assert sent.until("FAILURE")["info"]["error"] == "CallCancelled"
+    assert fake.count("tasks/cancel") == 1
+
+
 @pytest.mark.parametrize("faults", [{"tasks/get": [None, Fault.stall("request")]}], indirect=True)
 @pytest.mark.parametrize("is_lost", [False, True])
 def test_a_long_tool_survives_the_worker_that_looks_after_it(
