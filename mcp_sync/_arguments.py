@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import inspect
 import math
+import sys
 from collections.abc import Mapping
 from typing import Any, Optional, get_args
 
 from . import types
 from .errors import UsageError
+
+if sys.version_info >= (3, 14):
+    import annotationlib
 
 
 def as_dict(name: str, value: Optional[Mapping[str, Any]]) -> dict[str, Any]:
@@ -78,12 +82,24 @@ def check_callback(name: str, value: Any, count: Optional[int] = None) -> None:
         raise UsageError(f"{name} is called with {count} argument{'s' * (count > 1)}, which it does not take")
 
 
+def signature_of(function: Any) -> Optional[inspect.Signature]:
+    """Return the signature of a function, ``None`` if it cannot be told.
+
+    What its annotations name need not be there: often it is imported for type checkers only.
+    """
+    try:
+        if sys.version_info >= (3, 14):
+            return inspect.signature(function, annotation_format=annotationlib.Format.FORWARDREF)
+        return inspect.signature(function)
+    except (TypeError, ValueError):
+        return None  # Some of those that are written in C do not tell.
+
+
 def _takes(function: Any, count: int) -> bool:
     """Whether a function takes so many arguments, by position; if it cannot be told, it does."""
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        return True  # Some of those that are written in C do not tell.
+    signature = signature_of(function)
+    if signature is None:
+        return True
     try:
         signature.bind(*[None] * count)
     except TypeError:

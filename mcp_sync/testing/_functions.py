@@ -7,6 +7,8 @@ import types
 import typing
 from typing import Any, Callable, Literal, Optional, Union
 
+from .._arguments import signature_of
+
 Function = Callable[..., Any]
 
 CONTEXT = "context"
@@ -80,7 +82,7 @@ def call(function: Function, context: Any, arguments: dict[str, Any]) -> Any:
 
 def arguments_fault(function: Function, arguments: dict[str, Any]) -> Optional[str]:
     """Say why the arguments do not fit a function, ``None`` if they do."""
-    signature = _signature(function)
+    signature = signature_of(function)
     if signature is None:
         return None
     try:
@@ -90,20 +92,13 @@ def arguments_fault(function: Function, arguments: dict[str, Any]) -> Optional[s
     return None
 
 
-def _signature(function: Function) -> Optional[inspect.Signature]:
-    try:
-        return inspect.signature(function)
-    except (TypeError, ValueError):  # some functions written in C have none
-        return None
-
-
 def _takes_context(function: Function) -> bool:
-    signature = _signature(function)
+    signature = signature_of(function)
     return signature is not None and next(iter(signature.parameters), None) == CONTEXT
 
 
 def _parameters(function: Function) -> Optional[list[inspect.Parameter]]:
-    signature = _signature(function)
+    signature = signature_of(function)
     if signature is None:
         return None
     parameters = list(signature.parameters.values())
@@ -154,7 +149,7 @@ def _schema_of_union(args: tuple[Any, ...]) -> dict[str, Any]:
 
 def call_override(function: Function, message: dict[str, Any], context: Any) -> Any:
     """Call what `FakeServer.on` was given: with the message, and with the context if it takes two."""
-    signature = _signature(function)
+    signature = signature_of(function)
     if signature is not None and len(signature.parameters) > 1:
         return function(message, context)
     return function(message)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import sys
 import traceback
 from pathlib import Path
 from unittest.mock import Mock
@@ -200,6 +201,17 @@ def test_a_session_on_what_was_not_entered_says_what_to_do():
 )
 def test_whatever_takes_the_arguments_of_a_callback_is_one(callback):
     Client(DuplexTarget(), message_handler=callback)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="annotations are evaluated with their function")
+def test_what_the_annotations_of_a_callback_name_need_not_be_there():
+    names = {}
+    source = "def show(amount: absent.Amount, total: list[Absent], message): pass"
+    exec(compile(source, "<test>", "exec", dont_inherit=True), names)
+    with Client(DuplexTarget(modern(tools_call=lambda request: text("done")))) as client:
+        assert client.call_tool("x", progress_callback=names["show"]).text == "done"
+        with pytest.raises(UsageError, match="called with 1 argument, which it does not take"):
+            client.call_tool("x", on_resumption_token_update=names["show"])
 
 
 def test_a_command_may_hold_paths():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import Annotated, Any, Literal, Optional
 
@@ -72,6 +73,18 @@ def test_annotations_become_schemas() -> None:
         "eight": {"type": "integer", "title": "Eight"},
     }
     assert "additionalProperties" not in schema
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="annotations are evaluated with their function")
+def test_an_annotation_may_name_what_is_not_there() -> None:
+    names: dict[str, Any] = {}
+    source = "def make(size: int, kind: absent.Kind, parts: list[Absent]) -> Absent: return size"
+    exec(compile(source, "<test>", "exec", dont_inherit=True), names)
+    peer = Peer(FakeServer(tools=[names["make"]]), LATEST_MODERN)
+    (tool,) = peer.result("tools/list")["tools"]
+    assert tool["inputSchema"]["properties"] == {"size": {"type": "integer"}, "kind": {}, "parts": {}}
+    result = peer.result("tools/call", name="make", arguments={"size": 1, "kind": 2, "parts": 3})
+    assert text_of(result) == "1"
 
 
 def test_a_tool_can_be_described_in_full() -> None:
