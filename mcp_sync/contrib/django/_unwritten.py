@@ -61,10 +61,13 @@ class Unwritten:
 
     Raises:
         AuthError: From every method: a file cannot be read, written or locked.
+
+    Attributes:
+        database: The same.
     """
 
     def __init__(self, database: str) -> None:
-        self._database = database
+        self.database = database
         self._folder = Path(f"{database}-mcp-unwritten")
         self._locks = FolderLocks(Path(f"{database}-mcp-locks"))
 
@@ -109,7 +112,7 @@ class Unwritten:
         """Make a folder that belongs to the owner of the database, as what SQLite itself makes beside it."""
         if not check_folder(folder):
             make_folder(folder)
-            give_away(str(folder), self._database)
+            give_away(str(folder), self.database)
 
     def _path(self, name: str) -> str:
         return f"{self._folder}/{name}{_END}"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Optional
 from urllib.parse import urlsplit
 
@@ -10,7 +12,7 @@ from django.apps import apps
 from django.conf import settings
 from django.core import checks
 from django.core.exceptions import ImproperlyConfigured
-from django.db import DatabaseError
+from django.db import DatabaseError, connections
 from django.utils.module_loading import import_string
 
 from ..._protocol.urls import is_loopback
@@ -18,6 +20,7 @@ from ...client import Client
 from ...errors import MCPError
 from .._entries import Entry
 from . import conf, crypto
+from ._unwritten import unwritten_of
 
 TAG = "mcp_sync"
 _GRANTS = 100  # that are looked at
@@ -37,7 +40,7 @@ def check_settings(**_: Any) -> list[checks.CheckMessage]:
     """Check ``MCP_SYNC``. Opens nothing."""
     try:
         found = [checks.Error(text, id="mcp_sync.E001") for text in conf.unknown_keys()]
-        return [*found, *_check_values(), *_check_servers()]
+        return [*found, *_check_values(), *_check_servers(), *_check_owner()]
     except ImproperlyConfigured as error:
         return [checks.Error(str(error), id="mcp_sync.E001")]
 
@@ -127,6 +130,18 @@ def _check_values() -> Iterator[checks.CheckMessage]:
     if str(store).endswith("FileStore"):
         text = "FileStore is for one user of one machine, not for those of a web application"
         yield checks.Warning(text, id="mcp_sync.W003")
+
+
+def _check_owner() -> Iterator[checks.CheckMessage]:
+    """Check that what stands beside a SQLite file can be used: it is for the owner of the file alone."""
+    name = conf.get("DATABASE")
+    beside = unwritten_of(connections[name]) if name in list(settings.DATABASES) else None
+    with suppress(OSError, AttributeError):  # There is no file yet, or no such thing as an owner.
+        me = os.geteuid()
+        if beside is not None and me not in (0, os.stat(beside.database).st_uid):
+            text = f"this runs as another user of the system than the one that {beside.database} belongs to"
+            hint = "Run whatever uses the database as its owner: others cannot refresh the tokens of users."
+            yield checks.Warning(text, hint=hint, id="mcp_sync.W008")
 
 
 def _check_base_url() -> Iterator[checks.CheckMessage]:

@@ -18,6 +18,7 @@ from types import SimpleNamespace
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.core.checks import run_checks
 from django.core.management import CommandError, call_command
 from django.db import connection, connections, transaction
 from django.test import TestCase, override_settings
@@ -275,6 +276,16 @@ def test_what_stands_beside_the_database_belongs_to_its_owner(store, owned_by_an
         found = {each: os.stat(each) for each in made}
     assert {each.st_uid for each in found.values()} == {uid}
     assert {each: stat.S_IMODE(seen.st_mode) for each, seen in found.items()} == made
+
+
+@on_sqlite
+def test_a_check_says_so_where_the_database_belongs_to_another_user(owned_by_another, monkeypatch):
+    path, uid = owned_by_another
+    for me, is_told in ((uid, False), (0, False), (uid + 1, True)):
+        monkeypatch.setattr("os.geteuid", lambda me=me: me)
+        told = [each.msg for each in run_checks() if each.id == "mcp_sync.W008"]
+        assert [path in each for each in told] == [True] * is_told
+    monkeypatch.undo()
 
 
 @pytest.mark.heavy
