@@ -49,6 +49,7 @@ _WAITS = {
     "sqlite": ("PRAGMA busy_timeout", "PRAGMA busy_timeout = {}", 1000, 0),
     "mysql": ("SELECT @@innodb_lock_wait_timeout", "SET innodb_lock_wait_timeout = {}", 1, 1),
 }
+_SQLITE_TIMEOUT = 5.0  # how long SQLite waits for a lock where the settings say nothing, in seconds
 _LOCK_TIMEOUTS = {"postgresql": "55P03", "mysql": 1205}  # what drivers call it when that time is over
 _THREADS = 2
 _WAITING = 1000  # operations
@@ -143,6 +144,8 @@ def _within(patience: Optional[float], reads: bool, operation: Callable[[], T]) 
         return operation()
     if connection.vendor == "postgresql":
         return _within_postgresql(connection, patience, operation)
+    if connection.vendor == "sqlite" and connection.connection is None:
+        _connect_sqlite(connection, patience)
     if connection.vendor in _WAITS:
         return _within_setting(connection, patience, operation)
     return operation()
@@ -159,6 +162,33 @@ def _within_setting(connection: Any, patience: float, operation: Callable[[], T]
     finally:
         with suppress(DatabaseError), connection.cursor() as cursor:
             cursor.execute(tell.format(usual))
+
+
+def _connect_sqlite(connection: Any, patience: float) -> None:
+    """Connect, and wait so long for a lock: recent versions read the file for whatever Django asks then."""
+    settings = connection.settings_dict
+    options = settings["OPTIONS"]
+    usual = options.get("timeout", _SQLITE_TIMEOUT)
+    usual_factory = options.get("factory", connection.Database.Connection)
+    made: list[Any] = []
+
+    def factory(*args: Any, **keywords: Any) -> Any:
+        made.append(usual_factory(*args, **keywords))
+        return made[-1]
+
+    short = {**options, "timeout": min(patience, usual), "factory": factory}
+    connection.settings_dict = {**settings, "OPTIONS": short}
+    try:
+        connection.ensure_connection()
+    except BaseException:
+        connection.close()
+        for each in made:  # Django knows none that it has not finished.
+            each.close()
+        raise
+    finally:
+        connection.settings_dict = settings
+    with connection.cursor() as cursor:
+        cursor.execute(f"PRAGMA busy_timeout = {int(usual * 1000)}")
 
 
 def _within_postgresql(connection: Any, patience: float, operation: Callable[[], T]) -> T:

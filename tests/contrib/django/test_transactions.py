@@ -8,6 +8,7 @@ import time
 import pytest
 from django.contrib.auth import get_user_model
 from django.db import OperationalError, connection, connections, transaction
+from django.db.backends.signals import connection_created
 
 from mcp_sync.contrib.django import _connections, mcp
 from mcp_sync.contrib.django._connections import StoreLocked
@@ -52,6 +53,19 @@ def _journal(mode):
                 time.sleep(0.01)
             else:
                 return
+
+
+@pytest.fixture(params=[False, True])
+def reads_at_once(request):
+    """Have each new connection read the file, as with recent versions of SQLite it does in any case."""
+
+    def read(connection, **kwargs):
+        connection.connection.execute("SELECT 1 FROM mcp_sync_grant")
+
+    if request.param:
+        connection_created.connect(read)
+    yield
+    connection_created.disconnect(read)
 
 
 @pytest.fixture
@@ -144,12 +158,12 @@ def _held_up(auth, monkeypatch):
 
 @pytest.mark.parametrize("journal", ["delete"], indirect=True)
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="others lock rows")
-def test_where_others_wait_for_the_transaction_to_end_it_is_told_so_soon(guarded, ada, browser):
+def test_where_others_wait_for_the_transaction_to_end_it_is_told_so_soon(
+    guarded, ada, browser, reads_at_once
+):
     with transaction.atomic():
         ada.refresh_from_db()
-        writer = threading.Thread(target=_write)
-        writer.start()
-        _wait_until_nobody_can_read()
+        writer = _begin_to_commit()
         began = time.monotonic()
         with pytest.raises(StoreLocked, match="WAL") as caught:
             mcp["guarded"].for_user(ada).call_tool("whoami")
@@ -162,14 +176,14 @@ def test_where_others_wait_for_the_transaction_to_end_it_is_told_so_soon(guarded
 
 @pytest.mark.parametrize("journal", ["delete"], indirect=True)
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="others lock rows")
-def test_where_others_wait_for_the_transaction_to_end_a_good_token_is_found(guarded, ada, journal):
+def test_where_others_wait_for_the_transaction_to_end_a_good_token_is_found(
+    guarded, ada, journal, reads_at_once
+):
     connect(browser_of(ada), guarded.auth, "ada at the server")
     assert mcp["guarded"].for_user(ada).call_tool("whoami").text == "ada at the server"
     with transaction.atomic():
         ada.refresh_from_db()
-        writer = threading.Thread(target=_write)
-        writer.start()
-        _wait_until_nobody_can_read()
+        writer = _begin_to_commit()
         began = time.monotonic()
         # A view looks into the store anew.
         assert mcp["guarded"].for_user(ada).call_tool("whoami").text == "ada at the server"
@@ -177,24 +191,27 @@ def test_where_others_wait_for_the_transaction_to_end_a_good_token_is_found(guar
     writer.join()
 
 
-def _write():
-    try:
-        Grant.objects.update(scopes="x")
-    finally:
-        connection.close()
+def _begin_to_commit():
+    """Have a thread commit, and return it once it waits for the transaction, and nobody else can read."""
 
+    def write():
+        try:
+            Grant.objects.update(scopes="x")
+        finally:
+            connection.close()
 
-def _wait_until_nobody_can_read():
-    until = time.monotonic() + PATIENCE
+    writer = threading.Thread(target=write)
     other = connections.create_connection("default")
     try:
         with other.cursor() as cursor:
             cursor.execute("PRAGMA busy_timeout = 0")
+            writer.start()
+            until = time.monotonic() + PATIENCE
             while time.monotonic() < until:
                 try:
                     cursor.execute("SELECT 1 FROM mcp_sync_grant").fetchall()
                 except OperationalError:
-                    return
+                    return writer
                 time.sleep(0.005)
     finally:
         other.close()
