@@ -104,16 +104,14 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan
 _make_encoder: Any = getattr(json.encoder, "c_make_encoder", None)
 
 
-def _writer() -> Callable[[Any], str]:
-    if _make_encoder is None:
-        return _ENCODER.encode  # PyPy
-    # What `_ENCODER` makes anew for each message, which takes as long as to write a small one. What holds
-    # itself is not looked for: it ends as too deep, and is found then.
-    pieces_of = _make_encoder(None, to_json_value, _quoted, None, ":", ",", False, False, False)
-    return lambda value: "".join(pieces_of(value, 0))
+def _written_in_c(value: Any) -> str:
+    # What `_ENCODER` does as well, at the end: getting there takes it as long as a small message. A new one
+    # each time, since it notes what it is within: what holds itself, written over and over until it is too
+    # deep, would take minutes and gigabytes, and overrun the stack of whoever allows more depth than it has.
+    return "".join(_make_encoder({}, to_json_value, _quoted, None, ":", ",", False, False, False)(value, 0))
 
 
-_written = _writer()
+_written: Callable[[Any], str] = _ENCODER.encode if _make_encoder is None else _written_in_c  # None: PyPy
 
 
 def _encoding_fault(message: Any, error: Exception) -> str:

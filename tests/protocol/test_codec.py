@@ -171,6 +171,20 @@ def test_a_value_that_is_not_json_is_refused_with_its_path(message: dict[Any, An
     assert len(str(caught.value)) < 500
 
 
+def test_what_holds_itself_is_not_written_over_and_over() -> None:
+    asked = []
+
+    class Circle:
+        def to_wire(self) -> Any:
+            asked.append(self)
+            return {"all of it": self}
+
+    with pytest.raises(UsageError, match=r"^a\['all of it'\]: the value contains itself$"):
+        encode({"a": Circle()})
+    # Once by the encoder, and by the search for the path.
+    assert len(asked) <= 3
+
+
 def test_an_integer_beyond_the_limit_of_python_is_refused_with_its_path() -> None:
     with pytest.raises(UsageError, match=r"^a\[0\]: "):
         encode({"a": [10**5000]})
