@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Optional
@@ -15,6 +16,9 @@ from .._protocol.visible import clean
 if TYPE_CHECKING:
     from ..config import ServerConfig
     from ._budget import Budget
+
+# What a URL has when somebody has left out how it begins, or took another beginning.
+_ADDRESS = re.compile(r":\d|/|\w\.\w")
 
 CONFIG_VARIABLE = "MCP_SYNC_CONFIG"
 CONFIG_FILE = "mcp.json"
@@ -37,7 +41,7 @@ def configured(file: Optional[str], word: str, budget: Budget, *, may_ask: bool 
         ConfigError: It cannot be read, or has no such server.
     """
     from ..config._config import read_config
-    from ..config._errors import Place
+    from ..config._errors import ConfigError, Place
 
     found = config_file(file)
     if found is None:
@@ -46,7 +50,12 @@ def configured(file: Optional[str], word: str, budget: Budget, *, may_ask: bool 
             "servers (--config FILE names another one); a server that is to be started goes behind --"
         )
     config = read_config(found, _TypedInputs() if may_ask else None, **budget.left())
-    server = config[word]
+    try:
+        server = config[word]
+    except ConfigError as error:
+        if not _ADDRESS.search(word):
+            raise
+        raise click.UsageError(f"{error}. A URL begins with http://, https://, ws:// or wss://") from error
     for warning in config.warnings:
         if warning.startswith(str(Place(config.file, word))):
             logger.warning("%s", warning)

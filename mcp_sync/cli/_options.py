@@ -108,8 +108,7 @@ def common_options(function: Callable[..., Any]) -> Callable[..., Any]:
         json_option(),
         click.option(
             "--timeout",
-            type=click.FloatRange(min=0, min_open=True),
-            callback=_finite,
+            callback=_seconds,
             metavar="SECONDS",
             help="For the whole command, unless it says otherwise above. Default: 30 s to open, 60 s of "
             "silence, 30 minutes in all.",
@@ -139,11 +138,17 @@ def common_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return decorated
 
 
-def _finite(context: click.Context, parameter: click.Parameter, value: Optional[float]) -> Optional[float]:
-    """Refuse what Python takes for a number, and no clock for a time."""
-    if value is not None and not math.isfinite(value):
-        raise click.BadParameter(f"{value} is no number of seconds", context, parameter)
-    return value
+def _seconds(context: click.Context, parameter: click.Parameter, value: Optional[str]) -> Optional[float]:
+    """Read a time. Python takes more for a number than any clock does."""
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < math.inf:
+        raise click.BadParameter(f"{value!r} is no number of seconds above 0", context, parameter)
+    return seconds
 
 
 def typed_headers(words: Sequence[str]) -> Mapping[str, str]:

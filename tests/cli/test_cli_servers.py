@@ -62,6 +62,16 @@ def test_the_option_wins_over_the_variable_and_that_over_the_file_here(
     assert "there is no server 'one'" in ran.err
 
 
+@pytest.mark.parametrize("word", ["localhost:9", "example.com", "ftp://example.com/mcp", "unix:///run/mcp"])
+def test_a_url_that_lacks_its_beginning_is_told_what_that_is(here: Path, word: str) -> None:
+    write(here / "mcp.json", demo={"url": "https://host/"}, **{"a.b": {"command": "x"}})
+    ran = invoke("tools", word)
+
+    assert ran.code == 2
+    assert f"there is no server {word!r}. Known: demo, a.b. A URL begins with http://" in ran.err
+    assert "A URL" not in invoke("tools", "demi").err
+
+
 def test_a_name_without_a_file_is_wrong_use(here: Path) -> None:
     ran = invoke("tools", "demo")
 
