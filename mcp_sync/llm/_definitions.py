@@ -34,10 +34,10 @@ def tool_definitions(tools: Iterable[types.Tool], vendor: str, *, strict: bool =
             leaves out. A tool whose schema cannot be made strict is not.
 
     Raises:
-        UsageError: There is no such format, or two tools have the same name.
+        UsageError: There is no such format, two tools have the same name, or these are no tools.
     """
     check_vendor(vendor)
-    made = [_WRITERS[vendor](tool, vendor_name(tool.name, vendor), strict) for tool in tools]
+    made = [_WRITERS[vendor](tool, vendor_name(tool.name, vendor), strict) for tool in checked_tools(tools)]
     names = [(each.get("function") or each)["name"] for each in made]
     twice = {name for name in names if names.count(name) > 1} if len(set(names)) < len(names) else ()
     if twice:
@@ -45,6 +45,18 @@ def tool_definitions(tools: Iterable[types.Tool], vendor: str, *, strict: bool =
     if vendor == "gemini":
         return [{"functionDeclarations": made}] if made else []
     return made
+
+
+def checked_tools(tools: Any) -> list[types.Tool]:
+    """Return tools as a list.
+
+    Raises:
+        UsageError: They are something else: a client, say, or one page of a list.
+    """
+    found = list(tools) if isinstance(tools, Iterable) else None
+    if found is None or not all(hasattr(each, "input_schema") for each in found):
+        raise UsageError(f"tools must be some such as list(client.tools()), not {type(tools).__name__}")
+    return found
 
 
 def _described(tool: types.Tool, name: str) -> JSON:

@@ -11,6 +11,7 @@ from .._concurrency.cancel import CancelToken
 from .._concurrency.threads import spawn
 from ..errors import InputRequired, MCPError, UsageError
 from ._calls import ToolCall, tool_calls
+from ._definitions import checked_tools
 from ._names import KEY_RULES, changed, check_vendor, is_changed, tool_name
 from ._results import tool_results
 from ._schemas import without_nulls
@@ -46,7 +47,7 @@ def run_tool_calls(
         options: Of `Client.call_tool`, for each call: ``timeout=30``, for one.
 
     Raises:
-        UsageError: There is no such format, or that is no response.
+        UsageError: There is no such format, or that is no response, or these are no tools.
         InputRequired: With ``on_input="raise"``: after all other calls have ended.
     """
     if not isinstance(parallel, int) or parallel < 1:
@@ -55,7 +56,7 @@ def run_tool_calls(
         if name in options:
             raise UsageError(f"{name} makes no sense here: results are for the model")
     calls = tool_calls(response, check_vendor(vendor))
-    run = _Run(client, calls, vendor, options, None if tools is None else list(tools))
+    run = _Run(client, calls, vendor, options, None if tools is None else checked_tools(tools))
     run.all(min(parallel, len(calls)))
     return tool_results(zip(calls, run.outcome()), vendor)
 

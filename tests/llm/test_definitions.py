@@ -128,6 +128,12 @@ def test_a_name_that_no_tool_has_is_told():
         tool_definitions([], "nobody")
 
 
+@pytest.mark.parametrize("tools", [types.ListToolsResult(tools=[]), None, "add", [{"name": "add"}], 5])
+def test_what_are_no_tools_is_told(tools):
+    with pytest.raises(UsageError, match=r"tools must be some such as list\(client\.tools\(\)\), not"):
+        tool_definitions(tools, "openai")
+
+
 ROOT_CHOICE = {
     "anyOf": [
         {

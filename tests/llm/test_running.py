@@ -157,7 +157,14 @@ def test_calls_run_at_the_same_time_and_their_results_keep_the_order():
 
 
 @pytest.mark.parametrize(
-    "options", [{"parallel": 0}, {"raise_on_error": True}, {"result_type": int}, {"vendor": "nobody"}]
+    "options",
+    [
+        {"parallel": 0},
+        {"raise_on_error": True},
+        {"result_type": int},
+        {"vendor": "nobody"},
+        {"tools": ["add"]},
+    ],
 )
 def test_options_that_make_no_sense_are_refused(client, options):
     with pytest.raises(UsageError):
