@@ -2,8 +2,8 @@
 
 python examples/django_site/run.py [PORT]
 
-Starts everything on this machine: an MCP server, the authorization server that guards it, and the site. Open
-the address that it prints and log in as ada or as bob, both with the password "secret".
+Starts everything on this machine: an MCP server, the authorization server that guards it, and the site. It
+prints the address to open, and how to log in there.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ def main(port: int) -> None:
             sys.exit(f"Port {port} cannot be had: {error.strerror}. Give another one: run.py PORT")
         with server as site:
             print(f"http://127.0.0.1:{site.server_port}/", flush=True)
+            print("Log in there as ada or as bob, both with the password: secret", flush=True)
             try:
                 site.serve_forever()
             except KeyboardInterrupt:
