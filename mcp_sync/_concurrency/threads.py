@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import itertools
 import logging
 import threading
@@ -29,7 +30,10 @@ def spawn(owner: str, role: str, target: Callable[..., None], *args: Any) -> thr
     Daemon, because a forgotten ``close()`` must not keep the interpreter from ending. An exception
     that escapes ``target`` is logged, so that no thread dies silently.
     """
-    thread = threading.Thread(target=_run, args=(target, args), name=f"mcp_sync-{owner}-{role}", daemon=True)
+    # In a context of its own: with free-threaded Python it would begin in that of whoever starts it, and do
+    # the work of others there.
+    run, name = contextvars.Context().run, f"mcp_sync-{owner}-{role}"
+    thread = threading.Thread(target=run, args=(_run, target, args), name=name, daemon=True)
     thread.start()
     return thread
 

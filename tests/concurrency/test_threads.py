@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import logging
+import subprocess
 import sys
+import textwrap
 import threading
 import time
 import weakref
@@ -51,6 +53,20 @@ def test_what_remembers_the_end_of_a_thread_keeps_nothing_alive_that_the_thread_
     del given
     thread.join(10)
     assert (len(frames), gone()) == (1, None)
+
+
+def test_a_thread_does_not_begin_in_the_context_of_whoever_starts_it():
+    script = """
+        import contextvars
+        from mcp_sync._concurrency.threads import spawn
+
+        user = contextvars.ContextVar("user", default="nobody")
+        user.set("ada")
+        spawn("weather", "worker", lambda: print(user.get())).join(10)
+    """
+    # Free-threaded Python has this by default.
+    command = [sys.executable, "-X", "thread_inherit_context=1", "-c", textwrap.dedent(script)]
+    assert subprocess.run(command, capture_output=True, text=True, timeout=30).stdout == "nobody\n"
 
 
 def test_names_of_clients_differ():
