@@ -52,8 +52,8 @@ class Browser:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        self._port = self._awaited_port(folder / "DevToolsActivePort")
         self._threads: list[threading.Thread] = []
+        self._port = self._awaited_port(folder / "DevToolsActivePort")
         self.last_page = ""
 
     def _awaited_port(self, path: Path) -> int:

@@ -51,7 +51,11 @@ VENVS = {
     "authlib": ["Authlib==1.9.*", "Flask==3.*"],
     **PUBLIC_SERVERS,
 }
-DEBIAN_PACKAGES = {"nginx": ["nginx", "nginx-common"], "chromium": ["chromium-headless-shell"]}
+DEBIAN_PACKAGES = {
+    "nginx": ["nginx", "nginx-common"],
+    # The second has what the first looks for beside itself, wherever the machine may have it, too.
+    "chromium": ["chromium-headless-shell", "chromium-common"],
+}
 NODE_VERSION = "22.23.5"
 NPM_PACKAGES = {
     "@modelcontextprotocol/conformance": "0.2.0-alpha.12",
@@ -136,9 +140,10 @@ def chromium() -> tuple[Path, dict[str, str]]:
     """
     _check("chromium")
     usr = home() / "chromium" / "usr"
-    (libraries,) = usr.glob("lib/*-linux-gnu")
-    found = os.pathsep.join([str(libraries), str(libraries / "pulseaudio")])
-    return usr / "lib" / "chromium" / "chromium-headless-shell", {"LD_LIBRARY_PATH": found}
+    # None, where the machine has all that it needs.
+    folders = [each for found in usr.glob("lib/*-linux-gnu") for each in (found, found / "pulseaudio")]
+    variables = {"LD_LIBRARY_PATH": os.pathsep.join(map(str, folders))} if folders else {}
+    return usr / "lib" / "chromium" / "chromium-headless-shell", variables
 
 
 def install(components: Iterable[str] = COMPONENTS) -> None:
