@@ -201,7 +201,8 @@ def test_one_that_takes_long_to_fail_is_not_waited_for_again(deaf_url: str) -> N
             assert names_of(group) == ["web_whoami"]
             assert "Timeouts.open" in str(group.status()[0].error)
             assert names_of(group) == ["web_whoami"]
-            assert group._slow.is_asked("hung")
+            while not group._slow.is_asked("hung"):  # On a busy machine that attempt may be over, too.
+                assert names_of(group) == ["web_whoami"]
 
 
 def test_as_long_as_one_after_the_other_answers_all_are_waited_for() -> None:

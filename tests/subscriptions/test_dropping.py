@@ -272,11 +272,14 @@ def test_a_stream_of_the_session_that_never_stays_open_is_given_up() -> None:
         assert client.list_tools().tools == []
 
 
-def brief_streams(body: bytes, begun: threading.Event) -> Any:
-    """Have the server's own stream end as soon as it has brought a body, once that has begun."""
+def brief_streams(body: bytes, opened: threading.Event) -> Any:
+    """Have each stream of the server's own but the first end as soon as it has brought a body."""
 
     def intercept(request: Any) -> Any:
-        if request.method != "GET" or not begun.is_set():
+        if request.method != "GET":
+            return None
+        if not opened.is_set():
+            opened.set()
             return None
         return HTTPReply(200, {"content-type": "text/event-stream"}, b"retry: 0\n" + body)
 
@@ -293,14 +296,14 @@ def brief_streams(body: bytes, begun: threading.Event) -> Any:
     ids=["ping", "another event", "no message"],
 )
 def test_a_stream_of_the_session_that_ends_for_ever_without_an_event_is_given_up(body: bytes) -> None:
-    server, begun = make_server(), threading.Event()
+    server, opened = make_server(), threading.Event()
     retry = Retry(backoff=0.001, listen=3)
     with (
-        server.serve_http(intercept=brief_streams(body, begun)) as endpoint,
+        server.serve_http(intercept=brief_streams(body, opened)) as endpoint,
         Client(endpoint.url, mode="legacy", retry=retry) as client,
     ):
         events = client.listen(tools=True)
-        begun.set()
+        assert opened.wait(PATIENCE)
         endpoint.drop_connections()
         with pytest.raises(ConnectionLost, match="opened again 3 times in a row") as caught:
             list(events)
@@ -309,14 +312,14 @@ def test_a_stream_of_the_session_that_ends_for_ever_without_an_event_is_given_up
 
 
 def test_a_stream_of_the_session_that_ends_for_ever_with_an_event_is_asked_ever_more_rarely() -> None:
-    server, begun = make_server(), threading.Event()
+    server, opened = make_server(), threading.Event()
     change = b'data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n'
     with (
-        server.serve_http(intercept=brief_streams(change, begun)) as endpoint,
+        server.serve_http(intercept=brief_streams(change, opened)) as endpoint,
         Client(endpoint.url, mode="legacy", retry=Retry(backoff=0.001, listen=1)) as client,
     ):
         events = client.listen(tools=True)
-        begun.set()
+        assert opened.wait(PATIENCE)
         endpoint.drop_connections()
         began, count = time.monotonic(), 0
         while count < 6:

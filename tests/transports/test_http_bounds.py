@@ -193,9 +193,9 @@ def test_a_server_that_does_not_read_is_not_waited_for(session: Any) -> None:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
         with connected(url) as client:
             body = b" " * 50_000_000
-            call = client.pending(timeout=0.4)
+            call = client.pending(timeout=2.5)  # So that it is sent before, on a busy machine, too.
             frame = frame_of(call)._replace(body=body)
-            error = assert_times_out(lambda: client.channel.request(frame, call), 0.4)
+            error = assert_times_out(lambda: client.channel.request(frame, call), 2.5)
             assert error.request_sent is True
 
 

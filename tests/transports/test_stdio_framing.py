@@ -249,7 +249,7 @@ def test_messages_just_within_the_limit_pass_in_whatever_pieces(piece):
         message = json.dumps({{"method": "x" * {limit - len(json.dumps({"method": ""}))}}}).encode() + b"\\n"
         data = message * 3
         for start in range(0, len(data), {piece}):
-            os.write(1, data[start:start + {piece}])
+            raw(data[start:start + {piece}])
         stdin.read()
     """
     with running(code, limits=Limits(message_bytes=limit)) as server:

@@ -12,6 +12,7 @@ import pytest
 from stdio_support import SLACK, is_gone, lives, running, script
 
 from mcp_sync.errors import ConnectionLost
+from mcp_sync.transports._stdio import reader
 
 
 def assert_cleared_away(server):
@@ -236,7 +237,9 @@ def test_after_a_close_no_loss_is_reported():
     assert server.inbound.losses == []
 
 
-def test_the_last_words_are_waited_for_even_if_they_are_passed_on_slowly():
+def test_the_last_words_are_waited_for_even_if_they_are_passed_on_slowly(monkeypatch):
+    monkeypatch.setattr(reader, "_AWAIT_STDERR", 10.0)
+
     class Slow:
         def write(self, text):
             time.sleep(0.02)
