@@ -205,6 +205,9 @@ class ClientSession(Verbs):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name} to {self._engine.plan.target!r}>"
 
+    def __getstate__(self) -> Any:
+        raise UsageError(f"{type(self).__name__} cannot be pickled: let each process make one of its own")
+
     def initialize(self, *, timeout: TimeoutArgument = UNSET) -> types.InitializeResult:
         """Open the session with the handshake of the revisions up to 2025-11-25.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import pickle
 import sys
 import traceback
 from pathlib import Path
@@ -212,6 +213,12 @@ def test_what_the_annotations_of_a_callback_name_need_not_be_there():
         assert client.call_tool("x", progress_callback=names["show"]).text == "done"
         with pytest.raises(UsageError, match="called with 1 argument, which it does not take"):
             client.call_tool("x", on_resumption_token_update=names["show"])
+
+
+def test_a_client_that_would_be_sent_to_another_process_says_what_to_do(client):
+    for each in (client, client.for_principal("ada")):
+        with pytest.raises(UsageError, match="cannot be pickled: let each process make one of its own"):
+            pickle.dumps(each)
 
 
 def test_a_command_may_hold_paths():
