@@ -181,9 +181,13 @@ def test_a_cancelled_call_ends_here_and_there(harness: Harness) -> None:
 
 @everywhere
 def test_a_timeout_ends_the_call_here_and_there(harness: Harness) -> None:
-    key = uuid.uuid4().hex
-    with pytest.raises(CallTimeout):
-        harness.client.call_tool("hang", {"key": key}, timeout=0.5)
+    started = threading.Event()
+    while not started.is_set():  # Until the machine has it begin in that time.
+        arguments = {"key": (key := uuid.uuid4().hex)}
+        with pytest.raises(CallTimeout):
+            harness.client.call_tool(
+                "hang", arguments, timeout=0.5, progress_callback=lambda *_: started.set()
+            )
     assert text(harness.client.call_tool("was_cancelled", {"key": key})) == "yes"
 
 
