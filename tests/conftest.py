@@ -7,6 +7,7 @@ import itertools
 import logging
 import os
 import re
+import signal
 import sys
 import threading
 import time
@@ -47,7 +48,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose how much hypothesis tries."""
+    """Choose how much hypothesis tries, and let Ctrl-C through."""
+    # A shell has what it starts in the background ignore it, and so would every program that the tests start.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.getoption("--heavy") and not config.getoption("--hypothesis-profile"):
         settings.load_profile("usual")
 
