@@ -150,8 +150,13 @@ def install(components: Iterable[str] = COMPONENTS) -> None:
     """Install the components that are missing, two at a time.
 
     Raises:
+        NotInstalled: There is no such component.
         subprocess.CalledProcessError: An installation failed; its output went to the log named on stderr.
     """
+    components = list(components)
+    unknown = sorted(set(components) - set(COMPONENTS))
+    if unknown:
+        raise NotInstalled(f"unknown: {', '.join(unknown)}; there are {', '.join(COMPONENTS)}")
     home().mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(2) as pool:
         for _ in pool.map(_install, components):
@@ -272,4 +277,7 @@ def _python() -> str:
 
 
 if __name__ == "__main__":
-    install(sys.argv[1:] or COMPONENTS)
+    try:
+        install(sys.argv[1:] or COMPONENTS)
+    except NotInstalled as error:
+        sys.exit(str(error))
