@@ -7,7 +7,7 @@ import functools
 import sys
 
 import pytest
-from engine.background import Background
+from engine.background import Background, wait_until
 
 from mcp_sync import Client, ClientClosed, UsageError
 from mcp_sync.testing import FakeServer
@@ -78,6 +78,29 @@ def test_a_handler_that_raises_at_any_point_of_a_call_harms_nobody_else(transpor
             assert call_both() == [{"n": 7}, {"n": 7}], number
             number += step
     assert number > 50
+
+
+def test_a_handler_that_raises_while_a_caller_reads_leaves_the_turn_to_others(monkeypatch):
+    # Where the reading thread has to take it back, it is too late for the next call.
+    monkeypatch.setattr(reader, "_TURN_LOST", 20.0)
+    # So that callers read, however much a strike slows them down.
+    monkeypatch.setattr(reader, "_LEAVE", 2.0)
+    number = 1
+
+    def call():
+        assert client.call_tool("echo", {"n": number}, timeout=10).structured_content == {"n": number}
+
+    def call_until_the_turn_is_free():
+        call()
+        turn = client._engine._connection.channel._server.reader._turn
+        return not turn.locked()
+
+    with target_of("stdio") as target, Client(target) as client:
+        wait_until(call_until_the_turn_is_free)
+        while strike_at(number, call, "/_stdio/reader.py"):
+            wait_until(call_until_the_turn_is_free)
+            number += 1
+    assert number > 5
 
 
 COUNTING = """

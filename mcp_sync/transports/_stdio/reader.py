@@ -112,7 +112,8 @@ class StdoutReader:
                         break
         finally:
             if me in looker:
-                looker.clear()
+                # No method: before its release a signal handler would be let in, which may raise.
+                del looker[:]
                 self._turn.release()
             if self._others or not call.outcomes:
                 self._leave_to_reader(call)
