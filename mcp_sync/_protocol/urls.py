@@ -43,7 +43,12 @@ def public_url(url: str) -> str:
     except ValueError:
         return "(unreadable URL)"
     host, path = parts.netloc.rpartition("@")[2], "/".join(map(_shown, parts.path.split("/")))
-    return f"{parts.scheme}://{host}{path}" if host else path
+    if host:
+        return f"{parts.scheme}://{host}{path}"
+    if "@" in path:
+        return path.rpartition("@")[2]  # A URL whose scheme was left out: what stands there are credentials.
+    begin = url[: len(parts.scheme) + 1] if parts.scheme else ""
+    return f"{begin}//{path}" if url.startswith(f"{begin}//") else f"{begin}{path}"
 
 
 def hide_filled(template: str, url: str) -> None:

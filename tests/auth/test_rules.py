@@ -275,6 +275,21 @@ def test_an_error_shows_a_url_without_secrets():
 
 
 @pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("user:secret@host/mcp", "host/mcp"),
+        ("user:sec/ret@host/mcp", "host/mcp"),
+        ("localhost:9", "localhost:9"),
+        ("file:///etc/mcp.json", "file:///etc/mcp.json"),
+        ("https:/host/mcp", "https:/host/mcp"),
+        ("/mcp", "/mcp"),
+    ],
+)
+def test_what_is_no_whole_url_is_shown_as_it_is_without_secrets(url: str, shown: str) -> None:
+    assert public_url(url) == shown
+
+
+@pytest.mark.parametrize(
     ("path", "shown"),
     [
         ("s/NjQ5YWJjZGVmZ2hpamtsbW5vcA/mcp", "s/NjQ5***/mcp"),
