@@ -17,6 +17,7 @@ from .._protocol.methods import MethodSpec
 from ..errors import (
     CallCancelled,
     CallTimeout,
+    ClientClosed,
     InvalidMessage,
     InvalidResult,
     MCPError,
@@ -299,7 +300,8 @@ class Connection:
             self.channel.send(frame, Deadline(self._timeouts.close))
         except MCPError as error:
             # Where an answer is lost, the server may wait for it, and with it a call.
-            level = logging.DEBUG if frame.method else logging.WARNING
+            is_over = isinstance(self.error, ClientClosed)
+            level = logging.DEBUG if frame.method or is_over else logging.WARNING
             logger.log(level, "Could not send %s: %s", frame.method or "an answer to the server", error)
         finally:
             if done is not None:

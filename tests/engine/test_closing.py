@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import sys
 import threading
@@ -238,6 +239,30 @@ def test_a_callback_that_never_ends_holds_closing_up_no_longer_than_agreed(caplo
     assert time.monotonic() - started < AT_ONCE
     assert "callbacks" in caplog.text
     leave.set()
+
+
+def test_an_answer_to_the_server_that_comes_after_closing_is_no_warning(caplog):
+    target = DuplexTarget(legacy())
+    entered, leave = threading.Event(), threading.Event()
+
+    def decline(context, params):
+        entered.set()
+        assert leave.wait(10)
+        return types.ElicitResult(action="decline")
+
+    client = Client(target, mode="legacy", elicitation_callback=decline, timeouts=Timeouts(close=0.05)).open()
+    params = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
+    target.now.say({"jsonrpc": "2.0", "id": 1, "method": "elicitation/create", "params": params})
+    assert entered.wait(10)
+
+    def told():
+        return [record.levelno for record in caplog.records if "Could not send" in record.getMessage()]
+
+    with caplog.at_level(logging.DEBUG, "mcp_sync.session"):
+        client.close()
+        leave.set()
+        wait_until(told)
+    assert told() == [logging.DEBUG]
 
 
 def test_an_in_memory_server_is_told_that_its_request_is_abandoned():
