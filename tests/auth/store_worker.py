@@ -5,6 +5,9 @@ Run as a program it reads commands from standard input, one a line, and answers 
 
 from __future__ import annotations
 
+# Loaded by `FolderKeyring` otherwise, and a child that is forked meanwhile would wait for that for ever.
+import encodings.utf_16
+import encodings.utf_16_le  # noqa: F401
 import hashlib
 import os
 import subprocess
