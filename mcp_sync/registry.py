@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Optional
 from ._concurrency import fork
 from ._concurrency.deadline import Deadline
 from ._servers.shelf import Servers, Shelf
+from ._unpicklable import Unpicklable
 from .options import Timeouts, check_seconds
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 _LAST = 5.0
 
 
-class Registry:
+class Registry(Unpicklable):
     """Servers by alias. ``registry["alias"]`` is a `Client`, the same one in all threads of a process.
 
     It opens on first use; close it with the registry only: a client that was closed is replaced at the next

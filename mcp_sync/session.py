@@ -18,6 +18,7 @@ from ._engine.extensions import extensions_of
 from ._engine.tools import ToolIndex
 from ._protocol.negotiation import LEGACY, Negotiation, discover, negotiate
 from ._protocol.versions import LATEST_MODERN
+from ._unpicklable import Unpicklable
 from .errors import UsageError
 from .extensions import ExtensionsArgument
 from .handlers import (
@@ -55,7 +56,7 @@ _DEFAULT_EXTENSIONS = extensions_of([Tasks()])
 _TAKING_PARAMS = ("sampling", "elicitation")
 
 
-class ClientSession(Verbs):
+class ClientSession(Unpicklable, Verbs):
     """A session over one transport, with the explicit life cycle of the official SDK.
 
     One session serves any number of threads. It does not open by itself (`Client` does): call
@@ -204,9 +205,6 @@ class ClientSession(Verbs):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name} to {self._engine.plan.target!r}>"
-
-    def __getstate__(self) -> Any:
-        raise UsageError(f"{type(self).__name__} cannot be pickled: let each process make one of its own")
 
     def initialize(self, *, timeout: TimeoutArgument = UNSET) -> types.InitializeResult:
         """Open the session with the handshake of the revisions up to 2025-11-25.

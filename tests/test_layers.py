@@ -28,6 +28,7 @@ LAYERS = {
     "_arguments": 1,
     "_files": 1,
     "_masking": 1,
+    "_unpicklable": 1,
     "cache": 1,
     "handlers": 1,
     "logs": 1,

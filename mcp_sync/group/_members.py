@@ -16,6 +16,7 @@ from .._servers.making import as_server, read_servers
 from .._servers.shelf import Servers, Shelf
 from .._servers.status import StatusTable
 from .._servers.together import Job, Outcome, close_all, together
+from .._unpicklable import Unpicklable
 from ..client import Client
 from ..config import ConfigError
 from ..config._variables import Inputs
@@ -42,7 +43,7 @@ T = TypeVar("T")
 M = TypeVar("M", bound="Members")
 
 
-class Members:
+class Members(Unpicklable):
     """What `ClientGroup` documents, as far as it concerns its servers and not what they have."""
 
     def __init__(

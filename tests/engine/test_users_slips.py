@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import logging
 import pickle
@@ -12,7 +13,18 @@ from unittest.mock import Mock
 
 import pytest
 
-from mcp_sync import CallCancelled, CancelToken, Client, ClientSession, InMemory, Timeouts, UsageError, types
+from mcp_sync import (
+    CallCancelled,
+    CancelToken,
+    Client,
+    ClientGroup,
+    ClientSession,
+    InMemory,
+    Timeouts,
+    UsageError,
+    types,
+)
+from mcp_sync.registry import Registry
 from mcp_sync.testing import FakeServer
 
 from .background import Background
@@ -216,9 +228,12 @@ def test_what_the_annotations_of_a_callback_name_need_not_be_there():
 
 
 def test_a_client_that_would_be_sent_to_another_process_says_what_to_do(client):
-    for each in (client, client.for_principal("ada")):
-        with pytest.raises(UsageError, match="cannot be pickled: let each process make one of its own"):
-            pickle.dumps(each)
+    others = ClientGroup({"one": {"command": "x"}}), Registry({"one": {"command": "x"}})
+    for each in (client, client.for_principal("ada"), *others):
+        for hand_over in (pickle.dumps, copy.copy, copy.deepcopy):
+            words = f"{type(each).__name__} cannot be copied or pickled: let each process make one of its own"
+            with pytest.raises(UsageError, match=words):
+                hand_over(each)
 
 
 def test_a_command_may_hold_paths():
