@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, NoReturn, Optional
 
 from .._concurrency.deadline import Deadline
 from ..errors import UsageError
@@ -24,6 +24,13 @@ class OpenedTransport:
 
     def __repr__(self) -> str:
         return repr(self._target)
+
+    if not TYPE_CHECKING:  # What checks types knows already that it cannot be unpacked.
+
+        def __iter__(self) -> NoReturn:
+            raise UsageError(
+                "there are no streams to unpack: write `as transport`, and ClientSession(transport)"
+            )
 
     def identity(self) -> Hashable:
         """See `Target.identity`."""

@@ -76,3 +76,9 @@ def test_the_end_of_the_block_closes_even_after_an_error() -> None:
         raise ZeroDivisionError
     with pytest.raises(UsageError):
         transport.channel(SETTINGS)
+
+
+def test_who_unpacks_streams_is_told_what_there_is_instead() -> None:
+    opening: Any = streamablehttp_client("http://127.0.0.1:9/mcp")
+    with pytest.raises(UsageError, match="no streams to unpack: write `as transport`"), opening as (_, _, _):
+        pass
