@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import logging
 import sys
+import threading
 
 import pytest
-from stdio_support import poll, running
+from stdio_support import PATIENCE, poll, running
 
 from mcp_sync.errors import UsageError
 from mcp_sync.options import Limits
-from mcp_sync.transports._stdio.pipes import END, Found
+from mcp_sync.transports._stdio.pipes import END, Found, Wake
 from mcp_sync.transports._stdio.stderr import StderrTail
 from mcp_sync.transports._stdio.target import Stdio
 
@@ -46,9 +47,10 @@ class Chunks:
 
 
 def drained(*chunks: bytes, sink=None, lines=50) -> str:
-    tail, reader = StderrTail(sink, lines), Chunks(*chunks)
-    tail.drain(reader)
+    tail, reader, wake = StderrTail(sink, lines), Chunks(*chunks), Wake()
+    tail.drain(reader, wake)
     assert reader.closed
+    assert wake.fd < 0
     return tail.text()
 
 
@@ -184,6 +186,22 @@ def test_last_words_at_the_close_are_passed_on():
     with running(code, stderr=sink) as server:
         server.call("tools/call")
     assert sink.getvalue().endswith("bye")
+
+
+def test_a_sink_that_is_slow_keeps_nothing_open_for_good():
+    entered, leave = threading.Event(), threading.Event()
+
+    def slow(line):
+        entered.set()
+        assert leave.wait(PATIENCE)
+
+    with running(noisy("words\n"), close=0.2, stderr=slow) as server:
+        assert server.call("tools/call") == {}
+        assert entered.wait(PATIENCE)
+        _, reader = server.channel._server.threads
+    reader.join(PATIENCE)
+    # What the other thread still has is closed by it when it ends: the guard of the tests looks.
+    leave.set()
 
 
 def test_what_is_no_sink_is_refused():

@@ -86,7 +86,7 @@ class StdioChannel:
         tail = StderrTail(self._target.stderr, self._settings.limits.stderr_lines, intake.secrets)
         threads: list[threading.Thread] = []
         try:
-            threads.append(spawn(name, "stderr", tail.drain, process.stderr))
+            threads.append(spawn(name, "stderr", tail.drain, process.stderr, process.stderr_wake))
             reader = StdoutReader(process, tail, threads[0], self.peer, self._settings)
             threads.append(spawn(name, "reader", reader.run, weakref.ref(intake)))
         except RuntimeError as error:
@@ -94,7 +94,8 @@ class StdioChannel:
             process.stdout.close()
             process.stdout_wake.close()
             process.stderr_wake.set()
-            if not threads or join_all(threads, Deadline(_UNDO)):
+            join_all(threads, Deadline(_UNDO))
+            if not threads:
                 process.stderr.close()
                 process.stderr_wake.close()
             raise ConnectFailed(f"there is no thread to be had for {self.peer}: {error}") from error

@@ -28,8 +28,6 @@ logger = logging.getLogger("mcp_sync.stdio")
 # How long the loss of a server is held back for its exit code and its last words.
 _AWAIT_EXIT = 0.5
 _AWAIT_STDERR = 0.3
-# How long the other reader may take to come to its end, where its pipe is still being written to.
-_AWAIT_LAST_READER = 2.0
 # How long the reading thread leaves the turn to callers, who may come again.
 _LEAVE = 0.02
 _TURN_LOST = 1.0
@@ -147,9 +145,6 @@ class StdoutReader:
             process.stdout.close()
             process.stdout_wake.close()
             process.stderr_wake.set()
-            self._stderr_thread.join(_AWAIT_LAST_READER)
-            if not self._stderr_thread.is_alive():
-                process.stderr_wake.close()
 
     def _pump(self, intake: weakref.ref[Intake]) -> None:
         def deliver(line: bytes) -> None:

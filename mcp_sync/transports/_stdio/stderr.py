@@ -11,7 +11,7 @@ from typing import Any, Callable, Optional
 
 from ..._concurrency.notes import note
 from ..._protocol.striking import without
-from .pipes import BYTES, PipeReader
+from .pipes import BYTES, PipeReader, Wake
 
 logger = logging.getLogger("mcp_sync.stdio")
 
@@ -40,8 +40,13 @@ class StderrTail:
         self._line_sink = sink if callable(sink) and not hasattr(sink, "write") else None
         self._complained = False
 
-    def drain(self, reader: PipeReader) -> None:
-        """Read until the end. The body of a thread."""
+    def drain(self, reader: PipeReader, wake: Wake) -> None:
+        """Read until the end, and close both. The body of a thread.
+
+        Args:
+            reader: The pipe.
+            wake: What ends its wait.
+        """
         try:
             while reader.wait() is BYTES:
                 chunk = reader.read()
@@ -50,6 +55,7 @@ class StderrTail:
                 self._take(chunk)
         finally:
             reader.close()
+            wake.close()
             self._tell_lines([self._open] if self._open else [])
 
     def text(self) -> str:
