@@ -208,7 +208,8 @@ class SQLAlchemyTokenStore:
                 folder = FolderLocks(Path(f"{database}-mcp-locks"))
                 stack.enter_context(folder.hold(f"{name}.lock", deadline))
             elif engine.dialect.name in _LOCKS:
-                stack.enter_context(_locked(engine, name, deadline))
+                with self._edge():
+                    stack.enter_context(_locked(engine, name, deadline))
             yield
 
 
@@ -229,6 +230,9 @@ def _locked(engine: sa.Engine, name: str, deadline: Deadline) -> Iterator[None]:
     connection = engine.connect()
     driver: Any = None
     try:
+        if engine.dialect.name == "postgresql":
+            # An engine may commit each statement, and the lock would end with it.
+            connection.execution_options(isolation_level="READ COMMITTED")
         # Threads that held a connection each, and waited for another one, would find the pool empty.
         connection.detach()
         driver = connection.connection.dbapi_connection

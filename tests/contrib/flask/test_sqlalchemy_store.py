@@ -19,6 +19,7 @@ from mcp_sync.auth._records import Grant, ServerRecord
 from mcp_sync.contrib._one_look import look_once
 from mcp_sync.contrib.flask import SQLAlchemyTokenStore
 from mcp_sync.contrib.flask._stores import key_digest
+from mcp_sync.errors import AuthError
 
 from .site import make_app
 
@@ -125,6 +126,23 @@ def test_a_lock_holds_against_other_processes_and_ends_with_its_holder(url: str)
             other.kill() if is_killed else other.stdin.close()
             with store.lock(KEY, Deadline(PATIENCE)):
                 pass
+
+
+@on_servers
+def test_a_lock_holds_where_the_engine_commits_each_statement(url: str) -> None:
+    store = SQLAlchemyTokenStore(sa.create_engine(url, isolation_level="AUTOCOMMIT"))
+    store.create_table()
+    with store.lock(KEY, Deadline(PATIENCE)), pytest.raises(CallTimeout):
+        store_at(url).lock(KEY, Deadline(0.2)).__enter__()
+    store.engine.dispose()
+
+
+def test_a_lock_of_a_database_that_is_down_tells_no_secret(tmp_path: Path) -> None:
+    pytest.importorskip("psycopg")
+    store = store_at(f"postgresql+psycopg://ada:hunter2@/site?host={tmp_path}")
+    with pytest.raises(AuthError, match="cannot use its table") as told, store.lock(KEY, Deadline(PATIENCE)):
+        pass
+    assert str(tmp_path) not in str(told.value)
 
 
 @on_servers
