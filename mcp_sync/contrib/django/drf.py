@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.db import DatabaseError, connections
+from django.utils.cache import add_never_cache_headers
 from rest_framework.response import Response
 from rest_framework.views import exception_handler as usual_handler
 from rest_framework.views import set_rollback
@@ -55,7 +56,9 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Any:
     logger.warning("A view has failed with its server: %s: %s", type(error).__name__, error)
     set_rollback()
     status, name, detail, headers = found
-    return Response({"error": name, "detail": detail}, status=status, headers=headers)
+    answer = Response({"error": name, "detail": detail}, status=status, headers=headers)
+    add_never_cache_headers(answer)
+    return answer
 
 
 def _is_rolled_back() -> bool:

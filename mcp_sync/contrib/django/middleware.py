@@ -18,6 +18,7 @@ from django.conf import settings
 from django.db import DatabaseError
 from django.http import HttpResponse, HttpResponseRedirect, JsonResponse
 from django.template.loader import render_to_string
+from django.utils.cache import add_never_cache_headers
 
 from ..._envelope import server_key
 from ...errors import (
@@ -29,6 +30,7 @@ from ...errors import (
     MCPError,
     UsageError,
 )
+from ...errors._printable import printable
 from . import conf, pending, signals
 from ._connections import StoreLocked
 from .authorization import ConnectionRequired, connection_required, path_of
@@ -41,6 +43,7 @@ NO_DATABASE = "The database cannot be reached just now. Please try again later."
 BACK = "Back to where you were"
 IS_PROGRAM = "mcp_sync_is_program"  # an attribute of requests whose answers are JSON, whatever they say
 _BUSY = (429, 503)
+_LONGEST_PATH = 500  # the most characters of a path that are logged
 _FAILURES = {
     502: ("server_failed", "A server that this needs has failed."),
     503: ("server_busy", "A server that this needs is busy. Please try again later."),
@@ -134,7 +137,9 @@ def _failed(request: Any, error: Exception) -> Optional[HttpResponse]:
     found = failure_of(error)
     if found is None or settings.DEBUG:
         return None
-    logger.warning("%s %s: %s: %s", request.method, request.path, type(error).__name__, error)
+    # A path may hold whatever ends a line of a log.
+    path = printable(request.path, _LONGEST_PATH)
+    logger.warning("%s %s: %s: %s", request.method, path, type(error).__name__, error)
     links = [(request.get_full_path(), "Try again")] if request.method == "GET" else []
     return _problem(request, found, links)
 
@@ -159,10 +164,15 @@ def _unavailable(request: Any) -> Optional[HttpResponse]:
 
 def _problem(request: Any, failure: Failure, links: Sequence[tuple[str, str]] = ()) -> HttpResponse:
     status, name, text, headers = failure
+    answer: HttpResponse
     if wants_json(request):
-        return JsonResponse({"error": name, "detail": text}, status=status, headers=headers)
-    page = render_to_string("mcp_sync/problem.html", {"problem": text, "links": links}, request)
-    return HttpResponse(page, status=status, headers=headers)
+        answer = JsonResponse({"error": name, "detail": text}, status=status, headers=headers)
+    else:
+        page = render_to_string("mcp_sync/problem.html", {"problem": text, "links": links}, request)
+        answer = HttpResponse(page, status=status, headers=headers)
+    # Some proxies keep errors for a while, and a template of the site may name its user.
+    add_never_cache_headers(answer)
+    return answer
 
 
 def answer_to(request: Any, error: BaseException, as_json: bool = False) -> Optional[HttpResponse]:
@@ -182,6 +192,8 @@ def answer_to(request: Any, error: BaseException, as_json: bool = False) -> Opti
         return None
     # Not where `BASE_URL` says: this browser is here, and so is its session.
     path = path_of("connect", needed.alias)
+    if not path:
+        return None
     user = getattr(request, "user", None)
     signals.send(signals.authorization_required, McpSyncMiddleware, alias=needed.alias, user=user)
     if needed.scopes and hasattr(request, "session"):
@@ -252,6 +264,8 @@ def failure_of(error: BaseException) -> Optional[Failure]:
 
 def status_of(error: BaseException) -> int:
     """Return the HTTP status for an error of a server, for views of your own."""
+    if isinstance(error, UsageError) or not isinstance(error, MCPError):
+        return 500
     if isinstance(error, (AuthorizationRequired, InsufficientScope)):
         return 401
     if isinstance(error, InputRequired):
@@ -260,5 +274,4 @@ def status_of(error: BaseException) -> int:
         return 504
     if getattr(error, "status", None) in _BUSY or getattr(error, "transient", False):
         return 503
-    is_ours = isinstance(error, UsageError) or not isinstance(error, MCPError)
-    return 500 if is_ours else 502
+    return 502

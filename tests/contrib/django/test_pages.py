@@ -15,7 +15,8 @@ from django.http import HttpResponse
 from django.test import RequestFactory, override_settings
 
 from mcp_sync.contrib.django import crypto, mcp, signals, tasks
-from mcp_sync.contrib.django.middleware import McpSyncMiddleware
+from mcp_sync.contrib.django.authorization import ConnectionRequired
+from mcp_sync.contrib.django.middleware import McpSyncMiddleware, status_of
 from mcp_sync.contrib.django.models import Grant
 from mcp_sync.contrib.django.stores import ModelTokenStore
 from mcp_sync.contrib.django.test import fake_server
@@ -80,6 +81,30 @@ def test_a_server_that_fails_is_no_error_of_the_site(ada, broken_server, caplog)
     told = browser.post("/whoami/", headers={"accept": "application/json"})
     assert (told.status_code, told.json()["error"][:7]) == (broken_server, "server_")
     assert "hunter2" not in f"{page.content.decode()}{told.content.decode()}"
+    assert {each["Cache-Control"].count("no-store") for each in (page, told)} == {1}
+
+
+def test_errors_of_other_libraries_are_those_of_the_site():
+    class Busy(Exception):
+        status, transient, retry_after = 503, True, 5
+
+    middleware = McpSyncMiddleware(lambda request: None)
+    assert middleware.process_exception(RequestFactory().get("/"), Busy()) is None
+    assert status_of(Busy()) == 500
+
+
+def test_a_path_that_is_logged_stays_on_its_line(caplog):
+    middleware = McpSyncMiddleware(lambda request: None)
+    request = RequestFactory().get("/a%0aWARNING all is lost/")
+    assert middleware.process_exception(request, ConnectFailed("it is away")).status_code == 502
+    assert "/a\\nWARNING all is lost/: ConnectFailed: it is away" in caplog.text
+
+
+def test_a_site_without_the_page_to_connect_on_leads_nobody_around_in_a_circle():
+    needed = ConnectionRequired("connect", url="https://site.example/mcp/connect/a/", alias="a")
+    with override_settings(ROOT_URLCONF="tests.contrib.django.no_urls"):
+        middleware = McpSyncMiddleware(lambda request: None)
+        assert middleware.process_exception(RequestFactory().get("/"), needed) is None
 
 
 @pytest.mark.parametrize("broken_server", [502], indirect=True)
