@@ -26,12 +26,14 @@ from ...errors import (
     UnsafeURL,
     UrlElicitationRequired,
 )
+from ...errors._printable import printable
 from . import signals
 from ._pages import ANSWER, Link, back_to, here, http_error, page, remember_next, start, wants_json
 from ._pending import keep
 from ._state import LoginRequired, logger, state_of
 
 _BUSY = (429, 503)
+_LONGEST_PATH = 500  # the most characters of a path that are logged
 NO_CONNECTION = "The connection did not come about."
 NO_STORE = "The database cannot be reached just now."
 _LATER = "Please try again later."
@@ -40,7 +42,9 @@ _LATER = "Please try again later."
 def log(error: Exception) -> None:
     """Tell whoever runs the application what its users are not told. The query may hold secrets."""
     cause = first_line(error.__cause__)
-    logger.warning("%s %s: %s%s", request.method, request.path, error, cause and f": {cause}")
+    # A path may hold whatever ends a line of a log.
+    path = printable(request.path, _LONGEST_PATH)
+    logger.warning("%s %s: %s%s", request.method, path, error, cause and f": {cause}")
 
 
 def first_line(error: Optional[BaseException]) -> str:

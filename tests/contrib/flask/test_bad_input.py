@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from flask import Flask
 
 from mcp_sync.contrib.flask import SQLAlchemyTokenStore
+from mcp_sync.contrib.flask._errors import log
+from mcp_sync.errors import ConnectFailed
 
 from .site import EXAMPLE, csrf_of
 
@@ -159,6 +162,12 @@ def test_a_page_of_a_server_that_cannot_be_used_tells_only_the_log(make_app: Any
     answer = make_app(MCP_SERVERS=servers).test_client().get("/mcp/connect/kitchen")
     assert (answer.status_code, "not set up for that: see its log" in answer.text) == (500, True)
     assert ("MISSING_ONE" in caplog.text, "MISSING_ONE" in answer.text) == (True, False)
+
+
+def test_a_path_that_is_logged_stays_on_its_line(caplog: Any) -> None:
+    with Flask("site").test_request_context("/a%0aWARNING all is lost"):
+        log(ConnectFailed("it is away"))
+    assert "/a\\nWARNING all is lost: it is away" in caplog.text
 
 
 def test_a_server_that_is_down_is_502_and_wrong_paths_are_404_or_400(make_app: Any) -> None:
