@@ -10,4 +10,4 @@ _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 def clean(text: str) -> str:
     """Make the control characters of a foreign text visible instead of effective."""
-    return _UNSAFE.sub(lambda found: found.group().encode("unicode_escape").decode("ascii"), text)
+    return _UNSAFE.sub(lambda found: ascii(found.group())[1:-1], text)

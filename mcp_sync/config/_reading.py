@@ -63,7 +63,7 @@ def read_file(path: Path, deadline: Deadline) -> dict[str, Any]:
     if len(data) > _LARGEST:
         raise ConfigError(f"{file}: larger than {_LARGEST} bytes", file=file)
     try:
-        text = data.decode("utf-8-sig")
+        text = data.decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise ConfigError(f"{file}: not UTF-8, at byte {error.start}", file=file) from None
     found = _toml(text, file) if path.suffix.lower() == ".toml" else _json(text, path)
@@ -85,7 +85,7 @@ def read_named(path: Path, name: str, place: Place) -> str:
     """
     try:
         data = read_bytes(path, _LARGEST_NAMED + 1, Deadline(PATIENCE))
-        text = data.decode("utf-8-sig")
+        text = data.decode().removeprefix("\ufeff")
     except (OSError, ValueError) as error:
         problem = getattr(error, "strerror", None) or "it is no text"
         raise place.error(f"the file {name} cannot be read: {problem}") from None

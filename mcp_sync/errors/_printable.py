@@ -14,4 +14,4 @@ def printable(text: str, longest: int = LONGEST_NAME) -> str:
 
 
 def _shown(letter: str) -> str:
-    return letter if letter.isprintable() else letter.encode("unicode_escape").decode()
+    return letter if letter.isprintable() else ascii(letter)[1:-1]
