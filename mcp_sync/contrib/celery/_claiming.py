@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
+import secrets
 import threading
 from contextlib import suppress
-from typing import Any
+from typing import Any, Optional
 
 from ...errors import UsageError
 
@@ -16,29 +16,36 @@ class AlreadyAnswered(UsageError):
     """Somebody else has answered what a task has asked, and this answer does not count."""
 
 
-def claim(backend: Any, name: str) -> bool:
-    """Whether we are the first to claim a name.
+def claim(backend: Any, name: str, owner: Optional[str] = None) -> bool:
+    """Whether a name is ours: we are the first to claim it, or it was claimed for the same owner.
 
     The backend tells for all processes if it is Redis, Memcached, a database (that of Celery or of
     django-celery-results) or a folder; with others it holds for this process.
+
+    Args:
+        backend: The result backend.
+        name: What is claimed.
+        owner: For whom; by default for nobody else, now or later.
     """
+    value = owner or secrets.token_hex(16)
     if hasattr(backend, "ResultSession"):
-        return _in_database(backend, name)
+        return _in_database(backend, name, value)
     if hasattr(backend, "TaskModel"):
-        return bool(backend.TaskModel._default_manager.get_or_create(task_id=name)[1])
+        row = backend.TaskModel._default_manager.get_or_create(task_id=name, defaults={"result": value})[0]
+        return bool(row.result == value)
     if hasattr(backend, "_filename"):
-        return _in_folder(backend, name)
+        return _in_folder(backend, name, value)
     client = _client_of(backend)
     if client is not None:
         raw, seconds = backend.get_key_for_task(name), int(backend.expires or _SECONDS)
         key = raw.decode() if isinstance(raw, bytes) else raw
         if hasattr(client, "add"):
-            return bool(client.add(key, b"1", seconds))
-        return bool(client.set(key, b"1", ex=seconds, nx=True))
+            is_first = client.add(key, value.encode(), seconds)
+        else:
+            is_first = client.set(key, value.encode(), ex=seconds, nx=True)
+        return bool(is_first or client.get(key) in (value, value.encode()))
     with _guard:
-        is_first = name not in _claimed
-        _claimed.add(name)
-    return is_first
+        return _claimed.setdefault(name, value) == value
 
 
 def is_shared(backend: Any) -> bool:
@@ -50,8 +57,8 @@ def is_shared(backend: Any) -> bool:
 def give_up(backend: Any, name: str) -> None:
     """Have others claim a name that we have claimed."""
     with _guard:
-        _claimed.discard(name)
-    with suppress(NotImplementedError):
+        _claimed.pop(name, None)
+    with suppress(NotImplementedError, FileNotFoundError):
         backend.forget(name)
 
 
@@ -64,29 +71,35 @@ def _client_of(backend: Any) -> Any:
     return client if is_redis or hasattr(client, "add") else None
 
 
-def _in_database(backend: Any, name: str) -> bool:
+def _in_database(backend: Any, name: str, value: str) -> bool:
     from sqlalchemy.exc import IntegrityError
 
-    session = backend.ResultSession()
+    session, kind = backend.ResultSession(), backend.task_cls
     try:
-        session.add(backend.task_cls(name))
+        row = kind(name)
+        row.result = value.encode()
+        session.add(row)
         session.commit()
     except IntegrityError:
         session.rollback()
-        return False
+        found = session.query(kind).filter(kind.task_id == name).first()
+        return bool(found and found.result == value.encode())
     finally:
         session.close()
     return True
 
 
-def _in_folder(backend: Any, name: str) -> bool:
+def _in_folder(backend: Any, name: str, value: str) -> bool:
+    place = backend._filename(backend.get_key_for_task(name))
     try:
-        os.close(os.open(backend._filename(backend.get_key_for_task(name)), os.O_CREAT | os.O_EXCL))
+        with open(place, "x", encoding="ascii") as file:
+            file.write(value)
     except FileExistsError:
-        return False
+        with open(place, encoding="ascii", errors="replace") as file:
+            return file.read() == value
     return True
 
 
-# Guards the names that are claimed within this process.
+# Guards what is claimed within this process, and for whom.
 _guard = threading.Lock()
-_claimed: set[str] = set()
+_claimed: dict[str, str] = {}

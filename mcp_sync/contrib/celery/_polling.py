@@ -188,14 +188,18 @@ def _is_passing(error: MCPError) -> bool:
     return isinstance(error, (TransportError, CallTimeout))
 
 
-def resume(self: MCPTask, job: dict[str, Any], answers: dict[str, Any], claimed: Optional[str] = None) -> Any:
+def resume(
+    self: MCPTask, job: dict[str, Any], answers: dict[str, Any], claimed: Optional[list[str]] = None
+) -> Any:
     """Go on with a call that has asked something."""
     see_that_it_counts(self, claimed)
     key, client = servers_of(self.app).envelope_key, self.mcp_for(job["user"], job["server"])
     return client.resume(job["envelope"], answers, key=key).to_wire()
 
 
-def update(self: MCPTask, job: dict[str, Any], answers: dict[str, Any], claimed: Optional[str] = None) -> Any:
+def update(
+    self: MCPTask, job: dict[str, Any], answers: dict[str, Any], claimed: Optional[list[str]] = None
+) -> Any:
     """Go on with a task of a server that has asked something."""
     see_that_it_counts(self, claimed)
     handle = _handle(self, job)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NoReturn, Optional
 
@@ -72,52 +72,63 @@ def answer(result: Any, answers: Mapping[str, Any]) -> None:
     state, asked, app = meta["status"], meta["result"], result.app
     if state not in ASKING:
         raise UsageError(f"the task {result.id} waits for no answer: its state is {state}")
-    claimed = name = f"mcp-sync-{asked['question']}"
+    name, owner = f"mcp-sync-{asked['question']}", secrets.token_hex(16)
     if state == RESUMING and not _is_given_up(result.backend, name):
         raise AlreadyAnswered(f"the task {result.id} goes on with an answer that it has got")
     wire = _checked(result, asked, answers)
     job = {name: value for name, value in asked.items() if name not in ("requests", "question", "then")}
-    if state == RESUMING or not claim(result.backend, name):
-        claimed = f"{name}-again"
-        if not _is_given_up(result.backend, name) or not claim(result.backend, claimed):
-            raise AlreadyAnswered(f"the task {result.id} has got another answer just now")
+    is_first = state != RESUMING and claim(result.backend, name)
+    if not is_first and not (
+        _is_given_up(result.backend, name) and claim(result.backend, _last(name), owner)
+    ):
+        raise AlreadyAnswered(f"the task {result.id} has got another answer just now")
     try:
         result.backend.store_result(result.id, asked, RESUMING)
         app.tasks[UPDATE if "task" in job else RESUME].apply_async(
-            (job, wire, name if claimed == name else None), task_id=result.id, **asked["then"]
+            (job, wire, [name, owner]), task_id=result.id, **asked["then"]
         )
     except Exception:
-        # The broker is down, say. The question is to wait on.
+        # The broker is down, say. The question is to wait on, unless another answer counts instead by now.
         with suppress(Exception):
-            result.backend.store_result(result.id, asked, INPUT_REQUIRED)
-            give_up(result.backend, claimed)
+            if not is_first or claim(result.backend, _last(name)):
+                result.backend.store_result(result.id, asked, INPUT_REQUIRED)
+                for each in [_last(name), *([_refused(name), name] if is_first else [])]:
+                    give_up(result.backend, each)
         raise
+
+
+def _last(name: str) -> str:
+    """Return what whoever goes on with an answer claims for it, or whoever replaces that: the last word."""
+    return f"{name}-again"
+
+
+def _refused(name: str) -> str:
+    """Return under what is kept when an answer was refused first."""
+    return f"{name}-refused"
 
 
 def _is_given_up(backend: Any, name: str) -> bool:
     """Whether an answer was refused a while ago, and nobody has gone on since with the one that counts."""
     if not is_shared(backend):
         return False
-    refused = f"{name}-refused"
-    noted = backend.get_task_meta(refused, cache=False).get("result")
+    noted = backend.get_task_meta(_refused(name), cache=False).get("result")
     if isinstance(noted, dict) and "at" in noted:
         return bool(_now() - noted["at"] > _GIVEN_UP)
-    backend.store_result(refused, {"at": _now()}, STATE)
+    backend.store_result(_refused(name), {"at": _now()}, STATE)
     return False
 
 
-def see_that_it_counts(task: Any, name: Optional[str]) -> None:
+def see_that_it_counts(task: Any, claimed: Optional[Sequence[str]]) -> None:
     """Have a worker go on with an answer only if no other one counts instead by now, and none does later.
 
     Args:
-        task: What the worker runs.
-        name: What whoever answered has claimed, ``None`` if that was the last one that can count.
+        task: What the worker runs. It may have been begun before.
+        claimed: What whoever answered has claimed, and for whom; ``None`` from an older version.
 
     Raises:
         Ignore: Another one counts.
     """
-    is_repeated = task.request.retries or (task.request.delivery_info or {}).get("redelivered")
-    if name is not None and not is_repeated and not claim(task.backend, f"{name}-again"):
+    if claimed is not None and not claim(task.backend, _last(claimed[0]), claimed[1]):
         raise Ignore
 
 

@@ -50,7 +50,7 @@ from mcp_sync.contrib.celery import (
     use_servers,
 )
 from mcp_sync.contrib.celery import errors as kept
-from mcp_sync.contrib.celery._claiming import claim
+from mcp_sync.contrib.celery._claiming import claim, give_up
 from mcp_sync.contrib.celery._progress import Reporter
 from mcp_sync.contrib.celery._questions import RESUME, UPDATE
 from mcp_sync.contrib.celery.errors import keep
@@ -691,18 +691,37 @@ def asked(app: Celery, fake: FakeServer | None = None) -> dict[str, Any]:
     return {key: {"action": "accept", "content": {"name": "Ada"}}}
 
 
-@pytest.mark.parametrize("kind", ["memory", "database", "folder", "unknown"])
-def test_of_several_answers_at_once_one_counts(kind: str, tmp_path: Path, monkeypatch: Any) -> None:
-    (tmp_path / "results").mkdir()
-    backends = {
+KINDS = ["memory", "database", "folder", "unknown"]
+
+
+def backend_of(kind: str, folder: Path) -> str:
+    """Return the address of a result backend."""
+    (folder / "results").mkdir()
+    return {
         "memory": "cache+memory://",
-        "database": f"db+sqlite:///{tmp_path}/results.sqlite",
-        "folder": f"file://{tmp_path}/results",
+        "database": f"db+sqlite:///{folder}/results.sqlite",
+        "folder": f"file://{folder}/results",
         "unknown": "cache+memory://",
-    }
+    }[kind]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_claimed_stays_with_its_owner(kind: str, tmp_path: Path) -> None:
+    app = Celery("unit", broker="memory://", backend=backend_of(kind, tmp_path), set_as_current=False)
+    told = [claim(app.backend, "name", owner) for owner in ("ada", "bob", None, "ada")]
+    assert told == [True, False, False, True]
+    give_up(app.backend, "name")
+    assert [claim(app.backend, "name", owner) for owner in (None, "ada", None)] == [True, False, False]
+    give_up(app.backend, "name")
+    app.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_several_answers_at_once_one_counts(kind: str, tmp_path: Path, monkeypatch: Any) -> None:
+    backend = backend_of(kind, tmp_path)
 
     def made() -> Celery:
-        app = Celery("unit", broker="memory://", backend=backends[kind], set_as_current=False)
+        app = Celery("unit", broker="memory://", backend=backend, set_as_current=False)
         # SQLite has one writer at a time.
         app.conf.database_engine_options = {"connect_args": {"timeout": 30}}
         return app
@@ -779,14 +798,64 @@ def test_who_was_killed_while_answering_makes_room_for_another_answer(
     with pytest.raises(AlreadyAnswered):
         answer(result, answers)
     # It was alive after all, and its answer comes now.
-    late = (sent[0][0], {key: {"action": "decline"} for key in answers}, name)
+    late = (sent[0][0], {key: {"action": "decline"} for key in answers}, [name, "another"])
     registry = served(app)
     with registry.override({"demo": fake}):
-        with Worked(app.tasks[RESUME]) as task, pytest.raises(Ignore):
-            task.run(*late)
+        for is_again in (False, True):
+            # A broker hands out again also what no worker has begun.
+            again = {"delivery_info": {"redelivered": is_again}}
+            with Worked(app.tasks[RESUME], **again) as task, pytest.raises(Ignore):
+                task.run(*late)
         assert fake.count("tools/call") == 1
         with Worked(app.tasks[RESUME]) as task:
             assert task.run(*sent[0])["content"][0]["text"] == "hello"
+    registry.close()
+
+
+def test_an_answer_that_fails_late_leaves_the_one_that_counts_instead(
+    shared: Celery, monkeypatch: Any
+) -> None:
+    app, now, sent = shared, [0.0], []
+    answers, result = asked(app), app.AsyncResult("job-1")
+    monkeypatch.setattr("mcp_sync.contrib.celery._questions._now", lambda: now[0])
+
+    def fail_late(args: Any, **options: Any) -> None:
+        monkeypatch.setattr(app.tasks[RESUME], "apply_async", lambda args, **_: sent.append(args))
+        with pytest.raises(AlreadyAnswered):
+            answer(result, answers)
+        now[0] = 61.0
+        answer(result, answers)
+        raise OperationalError("the broker is down")
+
+    monkeypatch.setattr(app.tasks[RESUME], "apply_async", fail_late)
+    with pytest.raises(OperationalError):
+        answer(result, answers)
+    assert (len(sent), result.state) == (1, "RESUMING")
+    with pytest.raises(AlreadyAnswered):
+        answer(result, answers)
+
+
+def test_an_answer_that_is_sent_after_all_and_the_next_one_are_not_both_gone_on_with(
+    shared: Celery, monkeypatch: Any
+) -> None:
+    app, fake, sent = shared, FakeServer(tools=[greet]), []
+    answers, result = asked(app, fake), app.AsyncResult("job-1")
+
+    def send(args: Any, **options: Any) -> None:
+        sent.append(args)
+        if len(sent) == 1:
+            raise OperationalError("the broker said nothing")
+
+    monkeypatch.setattr(app.tasks[RESUME], "apply_async", send)
+    with pytest.raises(OperationalError):
+        answer(result, answers)
+    answer(result, answers)
+    registry = served(app)
+    with registry.override({"demo": fake}):
+        with Worked(app.tasks[RESUME]) as task:
+            assert task.run(*sent[1])["content"][0]["text"] == "hello"
+        with Worked(app.tasks[RESUME]) as task, pytest.raises(Ignore):
+            task.run(*sent[0])
     registry.close()
 
 
