@@ -66,7 +66,7 @@ class Deadline:
 
     def is_over(self) -> bool:
         """Whether the hard end has passed. For whoever asks at each call, just after a sign of life."""
-        return _now() >= self._end
+        return _now() >= self._end and self.expired  # A held clock may show more.
 
     @property
     def was_silent(self) -> bool:

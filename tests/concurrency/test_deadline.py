@@ -149,6 +149,18 @@ def test_a_pausable_end_stands_still_while_it_is_held(clock):
     assert deadline.remaining() == 5
 
 
+@pytest.mark.parametrize("pausable", [False, True])
+def test_only_a_pausable_end_is_not_over_while_it_is_held(clock, pausable):
+    deadline = Deadline(10, pausable=pausable)
+    deadline.hold()
+    clock.now += 100
+    assert deadline.is_over() is not pausable
+    deadline.release()
+    assert deadline.is_over() is not pausable
+    clock.now += 10
+    assert deadline.is_over()
+
+
 def test_any_other_end_goes_on_while_it_is_held(clock):
     deadline = Deadline(10)
     deadline.hold()
