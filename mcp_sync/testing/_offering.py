@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable, Optional, Union, overload
 
 from . import _catalog, _extensions, _skills
 from ._catalog import FakePrompt, FakeResource, FakeTool
@@ -26,8 +26,14 @@ class Offering:
     resources: dict[str, FakeResource]
     skills: dict[str, FakeSkill]
 
-    def tool(self, **details: Any) -> Callable[[Function], Function]:
-        """Decorate a function that is a tool.
+    @overload
+    def tool(self, function: Function, /) -> Function: ...
+
+    @overload
+    def tool(self, function: None = None, /, **details: Any) -> Callable[[Function], Function]: ...
+
+    def tool(self, function: Optional[Function] = None, /, **details: Any) -> Any:
+        """Decorate a function that is a tool; without details also as ``@server.tool``.
 
         ::
 
@@ -38,8 +44,12 @@ class Offering:
                 return "done"
 
         Args:
+            function: The function.
             **details: Attributes of `FakeTool`.
         """
+        if function is not None:
+            self.add_tool(function)
+            return function
 
         def add(function: Function) -> Function:
             self.add_tool(FakeTool(function, **details))

@@ -404,3 +404,24 @@ def test_the_order_of_arguments_is_told_where_it_is_the_wrong_one(method: str) -
         add("y", len)
     with pytest.raises(TypeError, match="the function first"):
         add(len, len)
+
+
+def test_a_tool_is_decorated_with_and_without_details(version: str) -> None:
+    server = FakeServer()
+
+    @server.tool
+    def plain(a: int) -> int:
+        return a
+
+    @server.tool(description="Doubles.")
+    def double(a: int) -> int:
+        return 2 * a
+
+    assert (plain(3), double(3)) == (3, 6)
+    peer = Peer(server, version)
+    tools = peer.result("tools/list")["tools"]
+    assert [(tool["name"], tool.get("description")) for tool in tools] == [
+        ("plain", None),
+        ("double", "Doubles."),
+    ]
+    assert text_of(peer.call("double", a=3)) == "6"
