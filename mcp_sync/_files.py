@@ -18,7 +18,7 @@ from ._concurrency.deadline import Deadline
 PATIENCE = 30.0
 _PIECE = 1024 * 1024
 # How a folder refuses a new file, or a file to be replaced: one that is mounted by itself, say.
-_IRREPLACEABLE = (errno.EACCES, errno.EPERM, errno.EBUSY)
+_IRREPLACEABLE = (errno.EACCES, errno.EPERM, errno.EBUSY, errno.EROFS)
 
 
 def read_bytes(path: Path, most: int, deadline: Deadline) -> bytes:
@@ -68,8 +68,8 @@ def read_standard_input(deadline: Deadline) -> str:
 def replace_file(path: Path, data: bytes, mode: int = 0o666) -> None:
     """Put data in the place of a file: all of it, or nothing.
 
-    A link stays one, and the file that it leads to keeps its mode. What is no regular file, or cannot be
-    replaced although it may be written, is written to.
+    A link stays one, and the file that it leads to keeps its owner and mode. What is no regular file, has
+    several names, or cannot be replaced although it may be written, is written to.
 
     Args:
         path: The file.
@@ -80,13 +80,13 @@ def replace_file(path: Path, data: bytes, mode: int = 0o666) -> None:
         OSError: It cannot be written.
     """
     try:
-        found = path.stat().st_mode
+        found = path.stat()
     except FileNotFoundError:
         _put(Path(os.path.realpath(path)), data, mode, None)
         return
-    if stat.S_ISREG(found) and os.access(path, os.W_OK):
+    if stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and os.access(path, os.W_OK):
         try:
-            _put(Path(os.path.realpath(path)), data, mode, stat.S_IMODE(found))
+            _put(Path(os.path.realpath(path)), data, mode, found)
             return
         except OSError as error:
             if error.errno not in _IRREPLACEABLE:
@@ -94,18 +94,26 @@ def replace_file(path: Path, data: bytes, mode: int = 0o666) -> None:
     path.write_bytes(data)
 
 
-def _put(path: Path, data: bytes, mode: int, kept: Optional[int]) -> None:
+def _put(path: Path, data: bytes, mode: int, kept: Optional[os.stat_result]) -> None:
     """Write data beside a file, then rename it."""
     draft = path.with_name(f".new-{secrets.token_hex(8)}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
         with open(os.open(draft, flags, mode), "wb") as file:
             if kept is not None:
-                os.chmod(draft, kept)
+                _make_alike(draft, kept)
             file.write(data)
         os.replace(draft, path)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _make_alike(path: Path, kept: os.stat_result) -> None:
+    found = path.stat()
+    if (found.st_uid, found.st_gid) != (kept.st_uid, kept.st_gid):
+        os.chown(path, kept.st_uid, kept.st_gid)
+    # Afterwards, since another owner costs some of these bits.
+    os.chmod(path, stat.S_IMODE(kept.st_mode))
 
 
 def _read(stream: IO[bytes], most: int, deadline: Deadline) -> bytes:

@@ -42,6 +42,28 @@ def test_a_link_stays_one_and_its_file_keeps_its_mode(tmp_path: Path) -> None:
 
 
 @posix
+def test_all_names_of_a_file_lead_to_the_new_data(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"old and longer")
+    os.link(tmp_path / "a", tmp_path / "b")
+    replace_file(tmp_path / "a", b"new")
+
+    assert (tmp_path / "b").read_bytes() == b"new"
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can give a file away")
+def test_the_file_of_another_user_stays_one(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+    os.chown(path, 12345, 23456)
+    path.chmod(0o2764)
+    replace_file(path, b"new")
+
+    found = path.stat()
+    assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (12345, 23456, 0o2764)
+    assert path.read_bytes() == b"new"
+
+
+@posix
 def test_what_is_no_regular_file_is_written_to(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
