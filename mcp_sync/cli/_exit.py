@@ -66,8 +66,8 @@ _BY_CLASS: tuple[tuple[type[BaseException], ExitCode], ...] = (
 
 _LOG_IN = 'perhaps you have to log in: mcp-sync login TARGET; or give --header "Authorization: Bearer ..."'
 
-# What writing to a file or a terminal that takes no more fails with, or to one that is closed.
-_OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
+# What writing to a file or a terminal that takes no more fails with.
+_OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 # What an error may bring beside its message, as it is named in JSON.
 _DETAILS = ("code", "data", "status", "retry_after", "request_sent", "returncode", "stderr_tail", "timeout")
@@ -80,8 +80,10 @@ def exit_code(error: BaseException) -> ExitCode:
     found = next((code for kind, code in _BY_CLASS if isinstance(error, kind)), ExitCode.BUG)
     # A file that the user has named is written below an error that names it.
     fault = error.__cause__ if found is ExitCode.USAGE else error
-    is_full = isinstance(fault, OSError) and fault.errno in _OUTPUT_ERRORS
-    return ExitCode.OUTPUT if is_full else found
+    is_output = isinstance(fault, OSError) and (
+        fault.errno in _OUTPUT_ERRORS or (fault.errno == errno.EBADF and fault is error)
+    )
+    return ExitCode.OUTPUT if is_output else found
 
 
 def report(error: BaseException, as_json: bool, is_login: bool = False) -> None:

@@ -403,3 +403,16 @@ def test_a_closed_stream_takes_nothing_and_gives_nothing(
 
     assert (done.returncode, done.stderr) == (code, said)
     assert bool(done.stdout) is (code == 0)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a POSIX shell")
+def test_input_that_cannot_be_read_is_no_fault_of_the_output() -> None:
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" 0>/dev/null', "sh", sys.executable, "-m", "mcp_sync.cli", "call", "add", "-"]
+        + ["--", *DEMO_SERVER],
+        env=child_environment(),
+        capture_output=True,
+        timeout=50,
+    )
+
+    assert (done.returncode, done.stderr) == (2, b"mcp-sync: - reads standard input: Bad file descriptor\n")
