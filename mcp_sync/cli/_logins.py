@@ -53,10 +53,17 @@ def keep_login(url: str, settings: Optional[Mapping[str, Any]]) -> None:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file below `home` that nobody else can read, in one step."""
+    """Write a file below `home` that nobody else can read, in one step.
+
+    Raises:
+        click.UsageError: It cannot be written.
+    """
     _make_home()
-    path.parent.mkdir(exist_ok=True, mode=0o700)
-    replace_file(path, text.encode("utf-8"), 0o600)
+    try:
+        path.parent.mkdir(exist_ok=True, mode=0o700)
+        replace_file(path, text.encode("utf-8"), 0o600)
+    except OSError as error:
+        raise click.UsageError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def auth_for(url: str) -> Any:
@@ -78,7 +85,7 @@ def make_auth(settings: Mapping[str, Any], *, interactive: bool, **more: Any) ->
         more: Arguments of `OAuth` or `DeviceCode`. Without ``show`` the latter refuses to ask.
 
     Raises:
-        click.UsageError: The variable with the secret is not set.
+        click.UsageError: The variable with the secret is not set, or there is no place for tokens.
     """
     with hold_off():
         from ..auth import DeviceCode, FileStore, OAuth
@@ -104,7 +111,11 @@ def _refuse(prompt: Any) -> None:
 
 
 def _make_home() -> None:
-    home().mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        home().mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        text = f"the folder {home()} cannot be made: {error.strerror}; {HOME_VARIABLE} names another one"
+        raise click.UsageError(text) from error
 
 
 def _folder() -> Path:
@@ -119,7 +130,7 @@ def _read(path: Path) -> Optional[tuple[str, dict[str, Any]]]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         return str(found["url"]), dict(found["settings"])
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise click.UsageError(f"{path} is damaged; move it away, and log in again") from error

@@ -180,6 +180,24 @@ def test_a_damaged_list_of_logins_is_told(endpoint: HTTPEndpoint, own_home: Path
     assert f"{login_file.name} is damaged" in ran.err
 
 
+def test_a_place_for_logins_that_cannot_be_is_told_and_harms_nothing_else(
+    endpoint: HTTPEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("MCP_SYNC_HOME", str(tmp_path / "file" / "home"))
+    ran = invoke("login", endpoint.url)
+    assert ran.code == 2
+    assert f"{tmp_path / 'file' / 'home'} cannot be made: Not a directory; MCP_SYNC_HOME names" in ran.err
+    assert "no login" in invoke("status").out + invoke("status").err
+    assert invoke("ping", endpoint.url).code == 6
+
+    monkeypatch.setenv("MCP_SYNC_HOME", str(tmp_path))
+    (tmp_path / "logins").touch()
+    ran = invoke("login", endpoint.url)
+    assert ran.code == 2
+    assert ".json cannot be written: File exists" in ran.err
+
+
 def test_the_doctor_sees_that_somebody_can_log_in_and_leaves_nothing_behind(
     endpoint: HTTPEndpoint, authority: FakeAuthorizationServer
 ) -> None:
