@@ -81,4 +81,6 @@ def write_lock(path: Path, tools: Iterable[Definition]) -> None:
         text = json.dumps(lock, indent=2, sort_keys=True, ensure_ascii=True)
         replace_file(path, f"{text}\n".encode())
     except (OSError, ValueError) as error:
-        raise UsageError(f"the lock file {path} cannot be written: {error}") from error
+        # An error of the system may name the file beside it, which is renamed only in the end.
+        problem = getattr(error, "strerror", None) or error
+        raise UsageError(f"the lock file {path} cannot be written: {problem}") from error

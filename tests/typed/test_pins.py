@@ -180,6 +180,13 @@ def test_what_is_no_lock_file_is_refused(lock, server, text):
     assert lock.read_text() == text
 
 
+def test_a_file_that_cannot_be_written_is_named(lock, server):
+    path = lock.parent / "nowhere" / "lock.json"
+    with Client(InMemory(server)) as client, pytest.raises(UsageError) as failure:
+        client.pin_tools(path)
+    assert str(failure.value) == f"the lock file {path} cannot be written: No such file or directory"
+
+
 def test_a_file_that_was_changed_by_hand_is_refused(lock, server):
     content = json.loads(lock.read_text())
     content["tools"]["search"]["definition"]["description"] = "Anything."
