@@ -45,6 +45,9 @@ class Config:
             raise ConfigError(unknown_server(name, self.servers, self.file), file=self.file)
         return server
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuilt, (dict(self.servers), self.file, self.warnings)
+
     def __repr__(self) -> str:
         return f"<Config {self.file or 'of a mapping'}: {', '.join(self.servers) or 'no servers'}>"
 
@@ -62,6 +65,10 @@ class Config:
             except ConfigError as error:
                 found.append(error)
         return found
+
+
+def _rebuilt(servers: dict[str, ServerConfig], file: Optional[str], warnings: tuple[str, ...]) -> Config:
+    return Config(MappingProxyType(servers), file, warnings)
 
 
 def unknown_server(name: Any, known: Mapping[str, Any], file: Optional[str] = None) -> str:

@@ -7,6 +7,7 @@ from typing import Any, Callable, Optional
 
 from .._concurrency.fork import hold_off
 from .._protocol.negotiation import check_mode
+from .._protocol.versions import TRAITS
 from ..errors import UsageError
 from ..errors._base import another
 from ..options import Timeouts
@@ -293,8 +294,10 @@ def _mode(given: Given) -> Optional[str]:
     mode = given.text("mode")
     try:
         check_mode(mode if mode is not None else "auto")
-    except UsageError as error:
-        raise given.place("mode").error(str(error)) from None
+    except UsageError:
+        # Its own words show what was written.
+        problem = f'this must be "auto", "legacy" or one of {", ".join(TRAITS)}'
+        raise given.place("mode").error(problem) from None
     return mode
 
 

@@ -48,6 +48,16 @@ class ConfigError(UsageError):
         self.line = line
         self.column = column
 
+    # Servers of two readings are compared, with what is wrong with them.
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ConfigError) and self._told() == other._told()
+
+    def __hash__(self) -> int:
+        return hash(self._told())
+
+    def _told(self) -> tuple[Any, ...]:
+        return self.args, self.file, self.server, self.key, self.line, self.column
+
 
 class Place(NamedTuple):
     """Where something stands: what errors and warnings begin with."""

@@ -138,7 +138,7 @@ def test_what_is_neither_a_path_nor_a_mapping_is_refused(source: Any) -> None:
         ({"command": "x", "timeouts": {"open": -1}}, "timeouts.open", "above 0"),
         ({"command": "x", "disabled": "yes"}, "disabled", "true or false"),
         ({"command": "x", "includeTools": "search"}, "includeTools", "a list of names"),
-        ({"command": "x", "mode": "2020-01-01"}, "mode", "2020-01-01"),
+        ({"command": "x", "mode": "secret"}, "mode", 'this must be "auto", "legacy" or one of 2026-07-28'),
         ({"command": "x", "inheritEnv": "some"}, "inheritEnv", "one of"),
         ({"url": "https://h", "auth": 5}, "auth", "an object"),
         ({"url": "https://h", "auth": {"type": "magic"}}, "auth.type", "oauth, client_credentials, bearer"),
@@ -154,6 +154,7 @@ def test_an_entry_that_cannot_be_is_named_by_file_server_and_key(
     (error,) = config.check()
     assert (error.file, error.server, error.key) == (str(path), "here", key)
     assert said in str(error)
+    assert "secret" not in str(error)
     assert f"{path}, server 'here'" in str(error)
     for use in (config["here"].client, config["here"].target, config["here"].check):
         with pytest.raises(ConfigError) as raised:
@@ -184,7 +185,9 @@ def test_an_entry_that_cannot_be_harms_no_other(tmp_path: Path, caplog: pytest.L
     assert [error.server for error in config.check()] == ["typo", "n"]
     assert not caplog.messages
     assert config["off"].disabled
-    assert pickle.loads(pickle.dumps(config["typo"])).fault is not None
+    assert pickle.loads(pickle.dumps(config)) == config == load_config(path)
+    assert hash(config["typo"].fault) == hash(load_config(path)["typo"].fault)
+    assert load_config({**entries, "n": "5"})["n"] != load_config(entries)["n"]
     # The same in a mapping without a frame.
     assert [error.server for error in load_config(entries).check()] == ["typo", "n"]
 
