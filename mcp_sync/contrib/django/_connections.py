@@ -112,11 +112,15 @@ def run(
         error.with_traceback(None)
         if isinstance(error, OperationalError) and _is_locked(connection, error):
             raise _locked_for(alias, connection.vendor) from error
-        # The text of a driver may hold a password.
-        raise AuthError(
-            f"the token store cannot use the database {conf.get('DATABASE')!r}: {type(error).__name__}; "
-            "if its tables are not there, run manage.py migrate"
-        ) from error
+        raise unusable(error) from error
+
+
+def unusable(error: DatabaseError) -> AuthError:
+    """Return what to say about an error of the database: the text of a driver may hold a password."""
+    return AuthError(
+        f"the token store cannot use the database {conf.get('DATABASE')!r}: {type(error).__name__}; "
+        "if its tables are not there, run manage.py migrate"
+    )
 
 
 def _locked_for(alias: str, vendor: str) -> StoreLocked:

@@ -10,15 +10,17 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import Any
 
-from django.db import IntegrityError, OperationalError, connections
+from django.db import DatabaseError, IntegrityError, OperationalError, connections
 
 from ..._concurrency.deadline import Deadline
 from ...auth._locks import wait_until_taken
-from ._connections import make_own
+from ._connections import make_own, unusable
 
 _FIRST_LOOK = 0.005
 _LAST_LOOK = 0.1  # how long a look at a locked row may have to wait, in seconds
 _TABLE = "mcp_sync_storelock"
+# Such names are those of the whole server, and at most 64 characters long with MySQL.
+_TAKE_BY_NAME = "SELECT GET_LOCK(SHA2(CONCAT_WS('/', DATABASE(), %s), 256), 0)"
 
 
 @contextmanager
@@ -27,12 +29,16 @@ def database_lock(database: str, key: str, deadline: Deadline) -> Iterator[None]
 
     Raises:
         CallTimeout: Somebody else held it until the deadline.
+        AuthError: The database cannot be used.
     """
     with closing(connections.create_connection(database)) as connection:
-        make_own(connection)
         is_by_name = connection.vendor == "mysql"
         take = _taken_by_name if is_by_name else _taken
-        wait_until_taken(lambda: take(connection, key), deadline, _FIRST_LOOK, _LAST_LOOK)
+        try:
+            make_own(connection)
+            wait_until_taken(lambda: take(connection, key), deadline, _FIRST_LOOK, _LAST_LOOK)
+        except DatabaseError as error:
+            raise unusable(error) from error
         try:
             yield
         finally:
@@ -44,7 +50,7 @@ def database_lock(database: str, key: str, deadline: Deadline) -> Iterator[None]
 
 def _taken_by_name(connection: Any, key: str) -> bool:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT GET_LOCK(%s, 0)", [key])
+        cursor.execute(_TAKE_BY_NAME, [key])
         return bool(cursor.fetchone()[0])
 
 

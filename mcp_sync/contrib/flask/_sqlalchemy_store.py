@@ -213,12 +213,14 @@ class SQLAlchemyTokenStore:
             yield
 
 
+# Such names are those of the whole server, and at most 64 characters long with MySQL.
+_BY_NAME = "SELECT GET_LOCK(SHA2(CONCAT_WS('/', DATABASE(), :text), 256), 0)"
 # On PostgreSQL it belongs to a transaction: there may be a pooler on the way, for which that is what has a
 # session.
 _LOCKS = {
     "postgresql": "SELECT pg_try_advisory_xact_lock(:number)",
-    "mysql": "SELECT GET_LOCK(:text, 0)",
-    "mariadb": "SELECT GET_LOCK(:text, 0)",
+    "mysql": _BY_NAME,
+    "mariadb": _BY_NAME,
 }
 
 

@@ -406,6 +406,26 @@ def test_whoever_waits_for_the_lock_of_another_process_does_so_until_the_deadlin
         pass
 
 
+if connection.vendor == "mysql":  # Others have no locks of the whole server.
+
+    def test_sites_with_databases_of_their_own_at_one_server_do_not_wait_for_each_other(monkeypatch):
+        with connection.cursor() as cursor:
+            cursor.execute("CREATE DATABASE IF NOT EXISTS another")
+        monkeypatch.setitem(connections.settings, "another", {**connection.settings_dict, "NAME": "another"})
+        with database_lock("default", "a", Deadline(PATIENCE)), database_lock("another", "a", Deadline(0.2)):
+            pass
+
+
+def test_a_lock_of_a_database_that_is_down_tells_no_secret(monkeypatch, tmp_path):
+    pytest.importorskip("psycopg")
+    down = {"ENGINE": "django.db.backends.postgresql", "HOST": str(tmp_path), "PASSWORD": "hunter2"}
+    monkeypatch.setitem(connections.settings, "down", {**connection.settings_dict, "OPTIONS": {}, **down})
+    with pytest.raises(AuthError) as told, database_lock("down", "a", Deadline(PATIENCE)):
+        pass
+    assert "OperationalError" in str(told.value)
+    assert str(tmp_path) not in str(told.value)
+
+
 def test_of_many_threads_each_change_is_made_once(store):
     store.put(KEY, {"n": 0}, None)
     start = threading.Barrier(6)

@@ -137,6 +137,19 @@ def test_a_lock_holds_where_the_engine_commits_each_statement(url: str) -> None:
     store.engine.dispose()
 
 
+@pytest.mark.parametrize("database", ["mariadb"], indirect=True)
+def test_sites_with_databases_of_their_own_at_one_server_do_not_wait_for_each_other(url: str) -> None:
+    store = store_at(url)
+    store.create_table()
+    with store.engine.begin() as connection:
+        connection.execute(sa.text("CREATE DATABASE IF NOT EXISTS another"))
+    other = SQLAlchemyTokenStore(
+        sa.create_engine(sa.make_url(url).set(database="another"), poolclass=sa.pool.NullPool)
+    )
+    with store.lock(KEY, Deadline(PATIENCE)), other.lock(KEY, Deadline(0.2)):
+        pass
+
+
 def test_a_lock_of_a_database_that_is_down_tells_no_secret(tmp_path: Path) -> None:
     pytest.importorskip("psycopg")
     store = store_at(f"postgresql+psycopg://ada:hunter2@/site?host={tmp_path}")
@@ -182,7 +195,8 @@ def _end_its_holder(connection: sa.Connection) -> None:
         ended = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'"
         assert connection.execute(sa.text(ended)).all() == [(True,)]
         return
-    holder = connection.execute(sa.text("SELECT IS_USED_LOCK(:name)"), {"name": key_digest(KEY)}).scalar()
+    asked = sa.text("SELECT IS_USED_LOCK(SHA2(CONCAT_WS('/', DATABASE(), :name), 256))")
+    holder = connection.execute(asked, {"name": key_digest(KEY)}).scalar()
     connection.execute(sa.text(f"KILL {holder}"))
 
 
