@@ -9,7 +9,8 @@ from .. import transports
 from .._concurrency.fork import hold_off
 from ..client import Client
 from ..config._config import Config, load_config
-from ..config._entries import read_entry
+from ..config._entries import broken_entry, read_entry
+from ..config._errors import ConfigError
 from ..config._server import ServerConfig
 from ..config._variables import Inputs, Variables
 from ..errors import UsageError
@@ -42,7 +43,14 @@ def read_servers(source: Any, inputs: Inputs = None) -> dict[str, Any]:
     for name in source:
         if not isinstance(name, str) or not name:
             raise UsageError(f"servers are named by strings, not {name!r}")
-    return {name: as_server(name, server, inputs) for name, server in source.items()}
+    found = {}
+    for name, server in source.items():
+        try:
+            found[name] = as_server(name, server, inputs)
+        except ConfigError as fault:
+            # As in a file, it harms no other.
+            found[name] = broken_entry(name, server, fault, Variables(".", False, {}, inputs))
+    return found
 
 
 def _is_content(source: Mapping[str, Any]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 from .._concurrency.fork import hold_off
 from ..errors import UsageError
@@ -62,7 +62,7 @@ def read_entry(alias: str, raw: Any, shareable: bool = False) -> Entry:
     """
     with hold_off():
         from ..config._entries import read_entry as read
-        from ..config._errors import Place
+        from ..config._errors import Place, named_kind
         from ..config._server import ServerConfig
         from ..config._variables import Variables
 
@@ -78,10 +78,29 @@ def read_entry(alias: str, raw: Any, shareable: bool = False) -> Entry:
             for name, value in flags.items():
                 if not isinstance(value, bool):
                     place = Place(None, alias, f"{key}.{name}")
-                    raise place.error(f"this must be true or false, not a {type(value).__name__}")
+                    raise place.error(f"this must be true or false, not {named_kind(value)}")
             raw[key] = {name: value for name, value in auth.items() if str(name).lower() not in own}
     server, warnings = read(alias, raw, None, Variables(".", False, {}))
     return _with_users(server, flags, tuple(warnings))
+
+
+def read_or_broken(alias: str, raw: Any, read: Callable[[str, Any], Entry] = read_entry) -> Entry:
+    """Return what is said about a server; if that cannot be so, one that raises the error when it is used.
+
+    Args:
+        alias: Its name.
+        raw: As for `read_entry`.
+        read: Reads that.
+    """
+    with hold_off():
+        from ..config._entries import broken_entry
+        from ..config._errors import ConfigError
+        from ..config._variables import Variables
+
+    try:
+        return read(alias, raw)
+    except ConfigError as fault:
+        return Entry(broken_entry(alias, raw, fault, Variables(".", False, {})))
 
 
 def _with_users(server: Any, flags: dict[str, Any], warnings: tuple[str, ...]) -> Entry:
@@ -118,7 +137,7 @@ def read_entries(servers: Any, file: Any = None) -> dict[str, Entry]:
 
     found: dict[str, Entry] = {}
     if file is not None:
-        found.update({name: read_entry(name, each) for name, each in read_servers(str(file)).items()})
+        found.update({name: read_or_broken(name, each) for name, each in read_servers(str(file)).items()})
     if servers is None:
         return found
     if not isinstance(servers, Mapping):
@@ -126,5 +145,5 @@ def read_entries(servers: Any, file: Any = None) -> dict[str, Entry]:
     for name, raw in servers.items():
         if not isinstance(name, str) or not name:
             raise UsageError(f"servers are named by strings, not {name!r}")
-        found[name] = read_entry(name, raw)
+        found[name] = read_or_broken(name, raw)
     return found

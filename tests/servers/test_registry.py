@@ -270,6 +270,14 @@ def test_an_override_ends_with_an_exception_and_leaves_the_users_client_open() -
     own.close()
 
 
+def test_an_entry_that_cannot_be_harms_no_other() -> None:
+    with Registry({"fake": FakeServer(), "bad": {"command": 5}}) as registry:
+        registry["fake"].send_ping()
+        assert [each.state for each in registry.status()] == ["open", "failed"]
+        with pytest.raises(ConfigError, match="server 'bad', key 'command': this must be a string"):
+            registry["bad"]
+
+
 def test_a_broken_source_can_be_overridden(tmp_path: Path) -> None:
     with Registry(tmp_path / "missing.json") as registry:
         with registry.override({"a": FakeServer()}):

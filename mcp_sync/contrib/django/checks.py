@@ -51,17 +51,12 @@ def _check_servers() -> Iterator[checks.CheckMessage]:
         yield checks.Error("MCP_SYNC['SERVERS'] must be a dict", id="mcp_sync.E001")
         return
     entries: dict[str, Entry] = {}
-    for alias, raw in servers.items():
-        try:
-            entries[alias] = conf.read_server(str(alias), raw)
-        except MCPError as error:
-            yield checks.Error(str(error), id="mcp_sync.E001")
     try:
-        entries = {**conf.entries(), **entries} if len(entries) == len(servers) else entries
+        entries = conf.entries()
     except MCPError as error:
         yield checks.Error(str(error), id="mcp_sync.E001")
     for alias, entry in entries.items():
-        yield from _check_server(str(alias), entry)
+        yield from _check_server(alias, entry)
     if any(entry.per_user for entry in entries.values()):
         yield from _check_users()
 
@@ -72,6 +67,9 @@ def _check_server(alias: str, entry: Entry) -> Iterator[checks.CheckMessage]:
     if len(alias) > _LONGEST_ALIAS or (entry.auth is not None and "/" in alias):
         text = f"the name {alias!r} is no part of a path, or has more than {_LONGEST_ALIAS} characters"
         yield checks.Error(text, id="mcp_sync.E001")
+    if entry.server.fault is not None:
+        yield checks.Error(str(entry.server.fault), id="mcp_sync.E001")
+        return
     try:
         entry.server.check()
         if entry.auth is not None:

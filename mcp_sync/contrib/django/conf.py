@@ -10,7 +10,7 @@ from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
 
 from ...config import ConfigError
-from .._entries import Entry, read_entries, read_entry
+from .._entries import Entry, read_entries, read_entry, read_or_broken
 
 MODEL_STORE = "mcp_sync.contrib.django.stores.ModelTokenStore"
 
@@ -64,7 +64,7 @@ def read_server(alias: str, raw: Any) -> Entry:
         ConfigError: They describe none.
     """
     if not isinstance(raw, Mapping):
-        raise ConfigError(f"the server {alias!r} of MCP_SYNC must be a dict, not a {type(raw).__name__}")
+        raise ConfigError(f"the server {alias!r} of MCP_SYNC must be a dict, not {type(raw).__name__}")
     raw = dict(raw)
     for name in [key for key in raw if str(key).upper() == "TIMEOUTS" and isinstance(raw[key], Mapping)]:
         bounds = {str(key).lower(): value for key, value in raw[name].items()}
@@ -77,13 +77,16 @@ def read_server(alias: str, raw: Any) -> Entry:
 def entries() -> dict[str, Entry]:
     """Return all servers by alias: those of ``CONFIG_FILE``, and over them those of ``SERVERS``.
 
+    One that cannot be so raises the error when it is used.
+
     Raises:
-        ConfigError: One of them cannot be read.
+        ConfigError: The file cannot be read.
         ImproperlyConfigured: ``SERVERS`` is no dict.
     """
     file, servers = get("CONFIG_FILE"), get("SERVERS")
     if not isinstance(servers, Mapping):
         raise ImproperlyConfigured(f"MCP_SYNC['SERVERS'] must be a dict, not {type(servers).__name__}")
     found = read_entries(None, file or None)
-    found.update({str(alias): read_server(str(alias), raw) for alias, raw in servers.items()})
+    for alias, raw in servers.items():
+        found[str(alias)] = read_or_broken(str(alias), raw, read_server)
     return found

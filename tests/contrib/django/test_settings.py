@@ -114,6 +114,27 @@ def test_a_wrong_alias_lists_the_known_ones():
         mcp["report"]
 
 
+def test_a_server_that_cannot_be_harms_no_other():
+    own = {
+        "fine": {"URL": "https://example.com"},
+        "bad": {"COMMAND": "x", "ARGS": "secret"},
+        "number": 7,
+        "users": {"URL": "https://example.com", "AUTH": {"KIND": "oauth", "PER_USER": "secret"}},
+    }
+    with override_settings(MCP_SYNC={"SERVERS": own}):
+        found = [each.msg for each in run_checks(tags=["mcp_sync"])]
+        assert mcp["fine"].client.name == "fine"
+        for alias, said in (
+            ("bad", "'ARGS': this must be a list"),
+            ("number", "not int"),
+            ("users", "not a string"),
+        ):
+            with pytest.raises(ConfigError, match=said):
+                mcp[alias]
+    assert len(found) == 3
+    assert "secret" not in str(found)
+
+
 def test_changed_settings_count_at_once():
     with override_settings(MCP_SYNC={"SERVERS": {"a": {"URL": "https://example.com"}}}):
         assert list(mcp) == ["a"]

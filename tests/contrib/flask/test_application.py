@@ -127,6 +127,19 @@ def test_settings_that_cannot_be_say_so(config: Any, text: str) -> None:
         assert text in told.output
 
 
+def test_a_server_that_cannot_be_harms_no_other() -> None:
+    app = make_app(MCP_SERVERS={"fine": "http://127.0.0.1:9/mcp", "bad": {"command": "x", "args": "-v"}})
+    with app.app_context():
+        assert app.extensions["the_mcp"].registry()["fine"].name == "fine"
+        with pytest.raises(ConfigError, match="'args': this must be a list"):
+            app.extensions["the_mcp"]["bad"].call_tool("add")
+    told = app.test_cli_runner().invoke(args=["mcp", "check"])
+    assert told.exit_code == 1
+    assert "fine: ok" in told.output
+    assert "bad: the configuration, server 'bad', key 'args': this must be a list" in told.output
+    close(app)
+
+
 def test_the_commands_list_call_and_check(monkeypatch: Any) -> None:
     app = make_app(MCP_SERVERS={"safe": {"url": "http://127.0.0.1:9/mcp", "auth": "oauth"}, "bad": "${x"})
     app.config["MCP_SERVERS"]["bad"] = {"url": "https://h/mcp", "headers": {"X": "${MISSING_HERE}"}}
