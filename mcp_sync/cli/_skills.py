@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import click
 
+from ..errors import NotSupported
 from . import _show
 from ._completing import servers_first
 from ._opened import Opened, opened
@@ -34,7 +35,8 @@ def _with_skills(options: CommonOptions, server: Server) -> Iterator[Opened]:
 @common_options
 def list_(options: CommonOptions, words: tuple[str, ...]) -> None:
     """List the skills of a server."""
-    with _with_skills(options, only_server(options, words)) as (client, budget, _):
+    found: list[Any] = []
+    with _with_skills(options, only_server(options, words)) as (client, budget, _), suppress(NotSupported):
         found = list(client.skills.list(**budget.left()))
     if options.as_json:
         _show.echo_json({"skills": [_as_dict(skill) for skill in found]})

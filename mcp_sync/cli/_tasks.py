@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Optional
 
 import click
 
+from ..errors import MethodNotFound
 from . import _show
 from ._completing import servers_first
 from ._opened import opened, save_option
@@ -32,7 +33,13 @@ def list_(options: CommonOptions, words: tuple[str, ...]) -> None:
     from ..tasks import list_tasks
 
     with opened(options, only_server(options, words)) as (client, budget, _):
-        found = [task.status(**budget.left()) for task in list_tasks(client, **budget.left())]
+        try:
+            found = [task.status(**budget.left()) for task in list_tasks(client, **budget.left())]
+        except MethodNotFound:
+            # With tasks of which it keeps no list there may be some.
+            if client.server_capabilities.tasks is not None:
+                raise
+            found = []
     if options.as_json:
         _show.echo_json({"tasks": [dict(state.raw) for state in found]})
         return

@@ -242,6 +242,24 @@ def test_a_task_that_nobody_knows_exits_with_5(url: str) -> None:
     assert "Traceback" not in ran.err
 
 
+@pytest.mark.parametrize("mode", ["2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize(
+    "words", [["tools"], ["resources"], ["prompts"], ["skills", "list"], ["tasks", "list"]]
+)
+def test_a_list_of_what_a_server_has_none_of_is_empty(words: list[str], mode: str) -> None:
+    server = FakeServer()
+    with server.serve_http() as endpoint:
+        ran = invoke(*words, endpoint.url, "--mode", mode)
+        told = invoke(*words, "--json", endpoint.url, "--mode", mode)
+    if words[0] == "tasks" and mode == "2026-07-28":
+        # There is no such list, and there may be tasks.
+        assert (ran.code, told.code) == (2, 2)
+        return
+    assert (ran.code, ran.out, told.code) == (0, "", 0)
+    assert ran.err in (f"The server has no {words[0]}.\n", f"The server knows no {words[0]}.\n")
+    assert told.json[words[0]] == []
+
+
 def test_skills_are_listed_read_and_downloaded(server: FakeServer, url: str, tmp_path: Path) -> None:
     server.add_skill("acme/refunds", "# Refunds", description="How to", files={"a/mail.md": "Dear"})
 
