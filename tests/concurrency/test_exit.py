@@ -169,6 +169,28 @@ atexit.register(late, "registered after")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_finaliser_may_still_end_a_session_when_the_interpreter_has_begun_to_end() -> None:
+    with ScriptedServer(answer) as server:
+        code, said, complaints = end(
+            """
+class Owner:
+    def __init__(self):
+        self.client = Client(target, mode="legacy")
+        use(self.client)
+
+    def __del__(self):
+        self.client.close()
+        say("closed")
+
+owner = Owner()
+""",
+            {"url": server.url, "mode": "legacy"},
+        )
+        methods = [turn.method for turn in server.turns]
+    assert (code, said, complaints) == (0, "closed\n", "")
+    assert "DELETE" in methods
+
+
 def test_a_forked_child_that_exits_at_once_takes_nothing_with_it(target: dict[str, Any]) -> None:
     code, said, complaints = end(
         """

@@ -31,6 +31,8 @@ _STATUS_LINE = re.compile(r"HTTP/1\.1 ([2-5][0-9][0-9])(?: (.*))?")
 _MOST_HEADERS = 100
 _MOST_INTERIM = 20
 _SWITCHING_PROTOCOLS = 101
+# Made once: CPython 3.13.0 crashes where one is made when the interpreter has begun to end.
+_NO_TIME = datetime.timedelta(0)
 
 
 class Headers(CaseInsensitiveDict):  # type: ignore[type-arg]
@@ -213,7 +215,7 @@ class Answer(requests.Response):
         self.request = request
         self.url = request.url or ""
         self.history = []
-        self.elapsed = datetime.timedelta(0)
+        self.elapsed = _NO_TIME
 
     @cached_property
     def raw(self) -> Any:  # type: ignore[override]
