@@ -19,20 +19,26 @@ class AlreadyAnswered(UsageError):
 def claim(backend: Any, name: str, owner: Optional[str] = None) -> bool:
     """Whether a name is ours: we are the first to claim it, or it was claimed for the same owner.
 
-    The backend tells for all processes if it is Redis, Memcached, a database (that of Celery or of
-    django-celery-results) or a folder; with others it holds for this process.
-
     Args:
         backend: The result backend.
         name: What is claimed.
         owner: For whom; by default for nobody else, now or later.
     """
     value = owner or secrets.token_hex(16)
+    return kept_first(backend, name, value) == value
+
+
+def kept_first(backend: Any, name: str, value: str) -> str:
+    """Keep a value under a name unless there is one, and return what is kept: empty if it is being written.
+
+    The backend tells for all processes if it is Redis, Memcached, a database (that of Celery or of
+    django-celery-results) or a folder; with others it holds for this process.
+    """
     if hasattr(backend, "ResultSession"):
         return _in_database(backend, name, value)
     if hasattr(backend, "TaskModel"):
         row = backend.TaskModel._default_manager.get_or_create(task_id=name, defaults={"result": value})[0]
-        return bool(row.result == value)
+        return str(row.result)
     if hasattr(backend, "_filename"):
         return _in_folder(backend, name, value)
     client = _client_of(backend)
@@ -43,13 +49,14 @@ def claim(backend: Any, name: str, owner: Optional[str] = None) -> bool:
             is_first = client.add(key, value.encode(), seconds)
         else:
             is_first = client.set(key, value.encode(), ex=seconds, nx=True)
-        return bool(is_first or client.get(key) in (value, value.encode()))
+        found = value if is_first else client.get(key) or ""
+        return found.decode() if isinstance(found, bytes) else str(found)
     with _guard:
-        return _claimed.setdefault(name, value) == value
+        return _kept.setdefault(name, value)
 
 
 def is_shared(backend: Any) -> bool:
-    """Whether what is claimed is so for all processes."""
+    """Whether what is kept first is so for all processes."""
     kept_by = ("ResultSession", "TaskModel", "_filename")
     return any(hasattr(backend, name) for name in kept_by) or _client_of(backend) is not None
 
@@ -57,7 +64,7 @@ def is_shared(backend: Any) -> bool:
 def give_up(backend: Any, name: str) -> None:
     """Have others claim a name that we have claimed."""
     with _guard:
-        _claimed.pop(name, None)
+        _kept.pop(name, None)
     with suppress(NotImplementedError, FileNotFoundError):
         backend.forget(name)
 
@@ -71,7 +78,7 @@ def _client_of(backend: Any) -> Any:
     return client if is_redis or hasattr(client, "add") else None
 
 
-def _in_database(backend: Any, name: str, value: str) -> bool:
+def _in_database(backend: Any, name: str, value: str) -> str:
     from sqlalchemy.exc import IntegrityError
 
     session, kind = backend.ResultSession(), backend.task_cls
@@ -83,23 +90,23 @@ def _in_database(backend: Any, name: str, value: str) -> bool:
     except IntegrityError:
         session.rollback()
         found = session.query(kind).filter(kind.task_id == name).first()
-        return bool(found and found.result == value.encode())
+        return bytes(found.result).decode() if found and found.result else ""
     finally:
         session.close()
-    return True
+    return value
 
 
-def _in_folder(backend: Any, name: str, value: str) -> bool:
+def _in_folder(backend: Any, name: str, value: str) -> str:
     place = backend._filename(backend.get_key_for_task(name))
     try:
         with open(place, "x", encoding="ascii") as file:
             file.write(value)
     except FileExistsError:
         with open(place, encoding="ascii", errors="replace") as file:
-            return file.read() == value
-    return True
+            return file.read()
+    return value
 
 
-# Guards what is claimed within this process, and for whom.
+# Guards what is kept within this process.
 _guard = threading.Lock()
-_claimed: dict[str, str] = {}
+_kept: dict[str, str] = {}

@@ -12,8 +12,7 @@ from celery.exceptions import Ignore
 
 from ..._input_answers import answer_to_wire
 from ...errors import InputRequired, UsageError
-from ._claiming import AlreadyAnswered, claim, give_up, is_shared
-from ._progress import STATE
+from ._claiming import AlreadyAnswered, claim, give_up, is_shared, kept_first
 from ._runs import ASKING, INPUT_REQUIRED, RESUMING, carried
 from ._servers import servers_of
 
@@ -111,11 +110,10 @@ def _is_given_up(backend: Any, name: str) -> bool:
     """Whether an answer was refused a while ago, and nobody has gone on since with the one that counts."""
     if not is_shared(backend):
         return False
-    noted = backend.get_task_meta(_refused(name), cache=False).get("result")
-    if isinstance(noted, dict) and "at" in noted:
-        return bool(_now() - noted["at"] > _GIVEN_UP)
-    backend.store_result(_refused(name), {"at": _now()}, STATE)
-    return False
+    now = _now()
+    # Not as a result: that of a folder may be read while it is written.
+    first = kept_first(backend, _refused(name), repr(now))
+    return now - float(first or now) > _GIVEN_UP
 
 
 def see_that_it_counts(task: Any, claimed: Optional[Sequence[str]]) -> None:

@@ -42,6 +42,7 @@ from mcp_sync.contrib.celery import (
     LoginNeeded,
     MCPTask,
     _polling,
+    _questions,
     answer,
     cancel_followed,
     look_again,
@@ -755,6 +756,31 @@ def test_of_several_answers_at_once_one_counts(kind: str, tmp_path: Path, monkey
     assert [str(each) for each in outcomes if each is not None] == [
         "the task job-1 has got another answer just now"
     ] * 5
+
+
+def test_answers_that_are_refused_at_once_are_told_so_and_nothing_else(tmp_path: Path) -> None:
+    made = [
+        Celery("unit", broker="memory://", backend=f"file://{tmp_path}", set_as_current=False)
+        for _ in range(6)
+    ]
+    start, told = threading.Barrier(len(made)), []
+
+    def refuse(app: Celery) -> None:
+        for number in range(100):
+            start.wait(20)
+            try:
+                told.append(_questions._is_given_up(app.backend, f"question {number}"))
+            except Exception as error:
+                told.append(error)
+
+    threads = [threading.Thread(target=refuse, args=(app,)) for app in made]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(40)
+    for app in made:
+        app.close()
+    assert told == [False] * 600
 
 
 def test_an_answer_that_cannot_be_sent_leaves_the_question(app: Celery, monkeypatch: Any) -> None:
