@@ -40,22 +40,24 @@ def configured(file: Optional[str], word: str, budget: Budget, *, may_ask: bool 
         click.UsageError: There is none.
         ConfigError: It cannot be read, or has no such server.
     """
-    from ..config._config import read_config
-    from ..config._errors import ConfigError, Place
+    from .._protocol.urls import public_url
+    from ..config._config import read_config, unknown_server
+    from ..config._errors import Place
 
+    is_address = _ADDRESS.search(word) is not None
+    # Without a password.
+    shown = public_url(word) if is_address else word
     found = config_file(file)
     if found is None:
         raise click.UsageError(
-            f"{word!r} is no URL (http, https, ws, wss), and there is no {CONFIG_FILE} here with names of "
+            f"{shown!r} is no URL (http, https, ws, wss), and there is no {CONFIG_FILE} here with names of "
             "servers (--config FILE names another one); a server that is to be started goes behind --"
         )
     config = read_config(found, _TypedInputs() if may_ask else None, **budget.left())
-    try:
-        server = config[word]
-    except ConfigError as error:
-        if not _ADDRESS.search(word):
-            raise
-        raise click.UsageError(f"{error}. A URL begins with http://, https://, ws:// or wss://") from error
+    if word not in config.servers and is_address:
+        text = unknown_server(shown, config.servers, config.file)
+        raise click.UsageError(f"{text}. A URL begins with http://, https://, ws:// or wss://")
+    server = config[word]
     for warning in config.warnings:
         if warning.startswith(str(Place(config.file, word))):
             logger.warning("%s", warning)

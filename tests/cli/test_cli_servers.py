@@ -72,6 +72,16 @@ def test_a_url_that_lacks_its_beginning_is_told_what_that_is(here: Path, word: s
     assert "A URL" not in invoke("tools", "demi").err
 
 
+def test_a_password_in_a_url_that_lacks_its_beginning_is_not_repeated(here: Path) -> None:
+    word = "me:secret@example.com/mcp?token=secret"
+    told = [invoke("tools", word).err]
+    write(here / "mcp.json", demo={"url": "https://host/"})
+    told += [invoke("tools", word).err, invoke("tools", "--json", word).err]
+
+    assert ["secret" in each for each in told] == [False] * 3
+    assert all("'example.com/mcp'" in each for each in told)
+
+
 def test_a_name_without_a_file_is_wrong_use(here: Path) -> None:
     ran = invoke("tools", "demo")
 
