@@ -10,7 +10,7 @@ from .._protocol.negotiation import check_mode
 from .._protocol.versions import TRAITS
 from ..errors import UsageError
 from ..errors._base import another
-from ..options import Timeouts
+from ..options import LONGEST, Timeouts
 from ._auth import as_list, check_auth
 from ._errors import ConfigError, Place, named_kind
 from ._keys import FIELDS, guess, plain, warning_about
@@ -112,7 +112,7 @@ class Given:
 
     def seconds(self, name: str) -> Optional[float]:
         """Return a number above 0."""
-        found: Optional[float] = self.take(name, None, _is_positive, "a number above 0")
+        found: Optional[float] = self.take(name, None, _is_positive, "a number above 0 that a clock can wait")
         return found
 
 
@@ -256,7 +256,9 @@ def _times(given: Given) -> tuple[Optional[float], Timeouts]:
         if name not in _TIMEOUTS:
             raise place.at(str(key)).error(f"there are only {', '.join(_TIMEOUTS)}")
         if value is not None and not _is_positive(value):
-            raise place.at(str(key)).error("this must be a number of seconds above 0, or null for no bound")
+            raise place.at(str(key)).error(
+                "this must be a number of seconds above 0 that a clock can wait, or null for no bound"
+            )
         bounds[name] = value
     return timeout, Timeouts(**bounds)
 
@@ -337,4 +339,4 @@ def _written(value: Any) -> str:
 
 
 def _is_positive(value: Any) -> bool:
-    return not isinstance(value, bool) and isinstance(value, (int, float)) and 0 < value < float("inf")
+    return not isinstance(value, bool) and isinstance(value, (int, float)) and 0 < value <= LONGEST

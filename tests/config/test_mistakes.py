@@ -134,6 +134,8 @@ def test_what_is_neither_a_path_nor_a_mapping_is_refused(source: Any) -> None:
         ({"command": "x", "env": {"A": ["b"]}}, "env", "an object with strings"),
         ({"command": "x", "timeout": "5"}, "timeout", "a number above 0"),
         ({"command": "x", "timeout": 0}, "timeout", "a number above 0"),
+        ({"command": "x", "timeout": 10**400}, "timeout", "a number above 0 that a clock can wait"),
+        ({"command": "x", "timeouts": {"total": 1e300}}, "timeouts.total", "above 0 that a clock can wait"),
         ({"command": "x", "timeouts": {"opem": 1}}, "timeouts.opem", "there are only connect"),
         ({"command": "x", "timeouts": {"open": -1}}, "timeouts.open", "above 0"),
         ({"command": "x", "disabled": "yes"}, "disabled", "true or false"),
