@@ -168,7 +168,6 @@ atexit.register(late, "registered after")
     ]
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_finaliser_may_still_end_a_session_when_the_interpreter_has_begun_to_end() -> None:
     with ScriptedServer(answer) as server:
         code, said, complaints = end(
@@ -191,6 +190,7 @@ owner = Owner()
     assert "DELETE" in methods
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_child_that_exits_at_once_takes_nothing_with_it(target: dict[str, Any]) -> None:
     code, said, complaints = end(
         """
