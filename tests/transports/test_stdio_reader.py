@@ -138,6 +138,31 @@ def test_a_quick_call_beside_a_slow_one_is_quick():
         assert slow.wait()
 
 
+def test_a_finaliser_that_calls_on_the_reading_thread_is_refused_and_holds_nobody_up():
+    with running(ON_DEMAND) as server:
+        refusals = []
+
+        class Garbage:
+            def __del__(self):
+                try:
+                    server.call("quick")
+                except UsageError as error:
+                    refusals.append((threading.current_thread().name, str(error)))
+
+        def receive(message, call=None):
+            if message.get("method") == "noted":
+                Garbage()
+            passed_on(message, call)
+
+        passed_on, server.inbound.receive = server.inbound.receive, receive
+        server.notify("note")
+        server.inbound.wait(lambda: server.inbound.notes)
+        ((name, text),) = refusals
+        assert name == READER
+        assert text.startswith("quick: the thread that reads from a server process cannot wait")
+        assert server.call("quick", {"n": 1}) == {"n": 1}
+
+
 # --- where pipes cannot be polled ------------------------------------------------------------------------
 
 

@@ -107,6 +107,11 @@ class StdioChannel:
     def request(self, frame: Frame, call: PendingCall) -> None:
         """Write a request and look for the answer; the reading thread brings it if it takes longer."""
         server = self._server or self._running()
+        if threading.get_ident() == server.reader.thread:
+            raise UsageError(
+                f"{call.method}: the thread that reads from a server process cannot wait for its answers; a "
+                "finaliser, which may run there, has to leave that to another thread"
+            )
         if server.reader.looker and server.reader.is_interrupted:
             raise UsageError(
                 f"{call.method}: a signal handler cannot call a server process while the thread that it "

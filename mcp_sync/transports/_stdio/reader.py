@@ -51,6 +51,7 @@ class StdoutReader:
     Attributes:
         looker: The identifier of the thread that looks for its own answer, which has the turn; empty if there
             is none.
+        thread: The identifier of the reading thread, 0 until it runs.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class StdoutReader:
         # quickly.
         self._looked = 0
         self.looker: list[int] = []
+        self.thread = 0
 
     @property
     def is_interrupted(self) -> bool:
@@ -129,6 +131,7 @@ class StdoutReader:
     def run(self, intake: weakref.ref[Intake]) -> None:
         """Read until the end. The body of the reading thread."""
         process = self._process
+        self.thread = threading.get_ident()
         try:
             try:
                 self._pump(intake)
