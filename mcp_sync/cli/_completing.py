@@ -163,4 +163,4 @@ def _is_plain(name: str) -> bool:
 
     It shows what it is, and is no option: ``--config=...`` as the name of a tool, say.
     """
-    return len(name) <= _LONGEST and name.isprintable() and not name.startswith("-")
+    return 0 < len(name) <= _LONGEST and name.isprintable() and not name.startswith("-")

@@ -66,11 +66,17 @@ def test_names_of_servers_come_from_the_configuration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    servers = {"web": {"url": "http://h/"}, "work": {"command": "x"}, "w\x1bx": {"command": "x"}}
+    servers = {
+        "web": {"url": "http://h/"},
+        "work": {"command": "x"},
+        "w\x1bx": {"command": "x"},
+        "": {},
+        "wrong": 5,
+    }
     Path("mcp.json").write_text(json.dumps({"mcpServers": servers}))
 
-    assert completed("call", "w") == ["web", "work"]
-    assert completed("tools", "") == ["web", "work"]
+    assert completed("call", "w") == ["web", "work", "wrong"]
+    assert completed("tools", "") == ["web", "work", "wrong"]
     Path("mcp.json").write_text("{")
     assert completed("call", "w") == []
 
