@@ -70,7 +70,10 @@ def login(
         with opened(options, server, auth=auth) as (client, budget, _):
             client.send_ping(**budget.left())
     except MCPError as error:
-        if isinstance(error, CallTimeout) and show.has_told:
+        if auth.status(url).state == "valid":
+            # The user has done what there was to do, whatever the server does.
+            keep_login(url, settings)
+        elif isinstance(error, CallTimeout) and show.has_told:
             # It was for the user that the connection had to wait.
             text = f"the login was not finished in the browser within {error.timeout or 0:g} s"
             error = CallTimeout(text, timeout=error.timeout, request_sent=error.request_sent)

@@ -19,7 +19,7 @@ from command_line import invoke
 
 from mcp_sync.auth import LoopbackBrowser
 from mcp_sync.cli.demo_server import build
-from mcp_sync.testing import FakeAuthorizationServer
+from mcp_sync.testing import FakeAuthorizationServer, RpcError
 from mcp_sync.testing._http import HTTPEndpoint
 
 
@@ -219,6 +219,18 @@ def test_a_login_that_waits_ends_at_its_timeout(
     assert waiting.is_set()
     assert ran.code == 4
     assert ran.err.endswith("mcp-sync: the login was not finished in the browser within 1 s\n")
+
+
+def test_a_login_is_kept_though_the_server_fails_then(authority: FakeAuthorizationServer) -> None:
+    def fail(message: Any) -> Any:
+        raise RpcError(-32603, "not now")
+
+    server = build()
+    server.on("ping", fail)
+    with server.serve_http(intercept=authority.guard()) as endpoint:
+        ran = invoke("login", endpoint.url, "--mode", "2025-11-25")
+        assert (ran.code, "not now" in ran.err) == (5, True)
+        assert invoke("call", endpoint.url, "add", "a=1", "b=2").out == '{"sum": 3}\n'
 
 
 def test_a_code_is_shown_and_its_login_used_without_another_one(own_home: Path) -> None:
