@@ -695,20 +695,25 @@ def asked(app: Celery, fake: FakeServer | None = None) -> dict[str, Any]:
 KINDS = ["memory", "database", "folder", "unknown"]
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return where all results of this module are: Celery 5.3 makes its tables once in a process."""
+    return tmp_path_factory.mktemp("results")
+
+
 def backend_of(kind: str, folder: Path) -> str:
     """Return the address of a result backend."""
-    (folder / "results").mkdir()
     return {
         "memory": "cache+memory://",
         "database": f"db+sqlite:///{folder}/results.sqlite",
-        "folder": f"file://{folder}/results",
+        "folder": f"file://{folder}",
         "unknown": "cache+memory://",
     }[kind]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_claimed_stays_with_its_owner(kind: str, tmp_path: Path) -> None:
-    app = Celery("unit", broker="memory://", backend=backend_of(kind, tmp_path), set_as_current=False)
+def test_what_is_claimed_stays_with_its_owner(kind: str, folder: Path) -> None:
+    app = Celery("unit", broker="memory://", backend=backend_of(kind, folder), set_as_current=False)
     told = [claim(app.backend, "name", owner) for owner in ("ada", "bob", None, "ada")]
     assert told == [True, False, False, True]
     give_up(app.backend, "name")
@@ -718,8 +723,8 @@ def test_what_is_claimed_stays_with_its_owner(kind: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_of_several_answers_at_once_one_counts(kind: str, tmp_path: Path, monkeypatch: Any) -> None:
-    backend = backend_of(kind, tmp_path)
+def test_of_several_answers_at_once_one_counts(kind: str, folder: Path, monkeypatch: Any) -> None:
+    backend = backend_of(kind, folder)
 
     def made() -> Celery:
         app = Celery("unit", broker="memory://", backend=backend, set_as_current=False)
