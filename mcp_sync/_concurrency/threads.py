@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import itertools
 import logging
+import sys
 import threading
 from collections.abc import Iterable
 from typing import Any, Callable
@@ -57,12 +58,13 @@ def _run(target: Callable[..., None], args: tuple[Any, ...]) -> None:
 def join_all(threads: Iterable[threading.Thread], deadline: Deadline) -> bool:
     """Wait for threads, all within one deadline; the calling thread itself is left out.
 
-    A deadline without any time is that of a finaliser, which neither waits nor complains.
+    A deadline without any time is that of a finaliser, which neither waits nor complains. When the
+    interpreter has begun to end, daemon threads run no more: nobody waits then, either.
 
     Returns:
         Whether all of them have ended. The others are named in a warning.
     """
-    if deadline.timeout == 0.0:
+    if deadline.timeout == 0.0 or sys.is_finalizing():
         return False
     alive = []
     for thread in threads:
