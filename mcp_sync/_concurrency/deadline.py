@@ -64,8 +64,8 @@ class Deadline:
         """Whether no time is left."""
         return self.remaining() == 0.0
 
-    def is_over(self) -> bool:
-        """Whether the hard end has passed. For whoever asks at each call, just after a sign of life."""
+    def hard_end_passed(self) -> bool:
+        """Whether the hard end has passed: the silence does not count. For whoever asks at each call."""
         return _now() >= self._end and self.expired  # A held clock may show more.
 
     @property

@@ -22,7 +22,7 @@ class PendingCall:
         id: The JSON-RPC id of the request.
         method: The method of the request, for messages of errors.
         deadline: When the call has to end.
-        request_sent: ``False`` until a byte of the request may have left, then ``True``.
+        request_sent: ``True`` once a byte of the request may have left, unless it turns out that none has.
         progress: Takes the params of a progress notification, and this call if it came on the call's own
             stream; ``None`` if nobody asked.
         resumes: Whether it goes on with an earlier call, whose id is not known: any response is its own.

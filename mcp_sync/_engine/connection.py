@@ -101,11 +101,14 @@ class Connection:
         """Send a request and return its raw result.
 
         Raises:
+            UsageError: The params cannot be sent.
             RemoteError: The server answered with an error.
             TransportError, CallTimeout, CallCancelled, ProtocolError: There was no answer.
+            InvalidResult: The result is no object.
         """
         call = PendingCall(self._next_id(), spec.method, deadline)
         progress = None
+        # Most calls: then all that follows the params is written already.
         if options is NO_OPTIONS and params and "_meta" not in params:
             body = codec.encode_request(call.id, spec.method, params, era.meta_ending)
             frame = Frame(body, spec.method, era.headers(spec, params) if self.channel.is_http else NOTHING)
@@ -193,7 +196,9 @@ class Connection:
             cancel.watch(call)
             if call.outcomes:
                 return
-        if call.deadline.is_over():  # Its silence cannot be: whatever took time before has looked at that.
+        if (
+            call.deadline.hard_end_passed()
+        ):  # Its silence cannot be: whatever took time before has looked at that.
             raise self.timeout_error(call)
         try:
             self.channel.request(frame, call)
@@ -307,6 +312,11 @@ class Connection:
             if done is not None:
                 done.set()
 
+    def adopt(self, era: Era) -> None:
+        """Speak a revision from now on, as it was negotiated."""
+        self.note_server_info(era.server.get("serverInfo"), era.server.get("_meta"))
+        self.era = era
+
     def note_server_info(self, info: Any, meta: Any) -> None:
         """Keep how the server introduced itself: in its answer to ``initialize``, or in any result's meta."""
         if info is None and isinstance(meta, dict):
@@ -356,7 +366,9 @@ class Connection:
         logger.debug("Dropped an answer to no call in flight (id %r)", message.get("id"))
         self.odd.note_answer(message)
         if message.get("id") is None:
-            self.report(ProtocolError(f"an error for no request came: {message.get('error')!r:.200}"))
+            error = message.get("error")
+            what = "a result" if error is None else f"an error, {error!r:.200},"
+            self.report(ProtocolError(f"{what} for no request came"))
 
     def _find(self, message: Mapping[str, Any], own: Optional[PendingCall]) -> Optional[PendingCall]:
         if own is not None and own.resumes:

@@ -60,7 +60,12 @@ _CALLBACKS = {
 
 
 class Engine(Lifecycle):
-    """Makes the calls of one client. Safe for any number of threads."""
+    """Makes the calls of one client. Safe for any number of threads.
+
+    `call` gives the validated result, from the cache if that has it; the cache gets it by `fresh`; `call_raw`
+    gives it as it came. They all end in `answer`, which tells an observer, sends by `_send_until_answered`,
+    and goes on from a result that is not final.
+    """
 
     def call(
         self,
@@ -114,12 +119,12 @@ class Engine(Lifecycle):
         try:
             connection = self.connection(deadline, options.cancel)
             try:
-                kind, result = self._exchange(connection, spec, params, options, deadline)
+                kind, result = self._send_until_answered(connection, spec, params, options, deadline)
             except UrlElicitationRequired as refusal:
                 with hold_off():
                     from .visits import visit_first
                 connection = visit_first(self, connection, spec, options, deadline, refusal)
-                kind, result = self._exchange(connection, spec, params, options, deadline)
+                kind, result = self._send_until_answered(connection, spec, params, options, deadline)
             except (RemoteError, HTTPStatusError) as refusal:
                 self._check_revision(connection, refusal, options, deadline)
                 raise
@@ -181,7 +186,7 @@ class Engine(Lifecycle):
                 responses = self.answer_inputs(requests, spec, result, deadline)
                 again = next_params(params, result, responses)
                 connection = self.connection(deadline, options.cancel)
-                kind, result = self._exchange(connection, spec, again, options, deadline)
+                kind, result = self._send_until_answered(connection, spec, again, options, deadline)
             if kind == COMPLETE or kind in options.stop_at:
                 return result
             extension = self.plan.extensions.of_result(kind, spec.method)
@@ -214,7 +219,7 @@ class Engine(Lifecycle):
             return self.connection(deadline, cancel)
         return connection
 
-    def _exchange(
+    def _send_until_answered(
         self,
         connection: Connection,
         spec: MethodSpec,
@@ -271,7 +276,7 @@ class Engine(Lifecycle):
         deadline: Deadline,
     ) -> tuple[str, dict[str, Any]]:
         era = connection.era
-        if not (spec.handshake and spec.stateless):
+        if not (spec.handshake and spec.stateless):  # What all eras have needs no check.
             era.check(spec)
         if options is not NO_OPTIONS or self.plan.request_level is not None:
             options = self._for_era(options, spec, connection)

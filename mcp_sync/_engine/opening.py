@@ -241,8 +241,7 @@ class Opener:
                 connection.notify("notifications/initialized", {}, self._deadline)
             if self._listening:
                 connection.channel.configure(era.wire(True))
-        connection.note_server_info(era.server.get("serverInfo"), era.server.get("_meta"))
-        connection.era = era
+        connection.adopt(era)
 
     def _stateless(self, version: str, server: Optional[Mapping[str, Any]] = None) -> StatelessEra:
         identity = self._identity

@@ -184,8 +184,7 @@ class OwnEngine(Engine):
         connection = self._connect()
         connection.start(deadline)
         connection.channel.configure(era.wire(self.plan.listening))
-        connection.note_server_info(era.server.get("serverInfo"), era.server.get("_meta"))
-        connection.era = era
+        connection.adopt(era)
         with self._lock:
             current = self._connection
             if current is not None and current.error is None:

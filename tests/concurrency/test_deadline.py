@@ -154,11 +154,11 @@ def test_only_a_pausable_end_is_not_over_while_it_is_held(clock, pausable):
     deadline = Deadline(10, pausable=pausable)
     deadline.hold()
     clock.now += 100
-    assert deadline.is_over() is not pausable
+    assert deadline.hard_end_passed() is not pausable
     deadline.release()
-    assert deadline.is_over() is not pausable
+    assert deadline.hard_end_passed() is not pausable
     clock.now += 10
-    assert deadline.is_over()
+    assert deadline.hard_end_passed()
 
 
 def test_any_other_end_goes_on_while_it_is_held(clock):
