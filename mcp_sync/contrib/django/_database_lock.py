@@ -38,7 +38,7 @@ def database_lock(database: str, key: str, deadline: Deadline) -> Iterator[None]
             make_own(connection)
             wait_until_taken(lambda: take(connection, key), deadline, _FIRST_LOOK, _LAST_LOOK)
         except DatabaseError as error:
-            raise unusable(error) from error
+            raise unusable(error) from error.with_traceback(None)  # See `_connections.run`.
         try:
             yield
         finally:
