@@ -49,18 +49,25 @@ class Intake:
         self._has_warned = False
         self.error: Optional[MCPError] = None
 
-    def deliver(self, message: bytes) -> None:
+    def deliver(self, message: bytes, is_last: bool = False) -> None:
         """Take one message on the thread that reads for all: a fault of it is noted, never raised."""
         try:
-            self.take(message)
+            self.take(message, is_last)
         except Exception:
             note(self._logger.exception, "A message of %s could not be handled", self._peer)
 
-    def take(self, message: bytes) -> None:
-        """Take one message. What is none is skipped and reported."""
+    def take(self, message: bytes, is_last: bool = False) -> None:
+        """Take one message. What is none is skipped and reported.
+
+        Args:
+            message: The message.
+            is_last: Whether the stream has ended in it, so that it may be half of one.
+        """
         try:
             value = decode(message)
         except InvalidMessage as error:
+            if is_last:
+                error.request_id = None  # Whoever waits for it is told why the peer has gone.
             if message and not message.isspace():
                 self.skip(message, error)
         else:

@@ -9,8 +9,9 @@ import threading
 import time
 
 import pytest
-from stdio_support import SLACK, is_gone, lives, running, script
+from stdio_support import PATIENCE, SLACK, is_gone, lives, running, script
 
+from mcp_sync import Client, Stdio
 from mcp_sync.errors import ConnectionLost
 from mcp_sync.transports._stdio import reader
 
@@ -51,6 +52,23 @@ def test_all_calls_in_flight_fail_at_once_when_the_server_dies():
         assert "ended with exit code 1" in str(error)
         assert "out of memory" in str(error)
         assert_cleared_away(server)
+
+
+@pytest.mark.parametrize("half", ['{"content":[', '{"content":[],"_meta":{}'])
+def test_a_server_that_dies_in_the_middle_of_an_answer_is_told_of_as_any_other(half):
+    code = f"""
+        message = receive()
+        sys.stdout.write('{{"jsonrpc":"2.0","id":%d,"result":' % message["id"] + {half!r})
+        sys.stdout.flush()
+        sys.stderr.write("out of memory")
+        sys.stderr.flush()
+        os._exit(3)
+    """
+    program, *args = script(code)
+    with Client(Stdio(program, args), mode="2026-07-28") as client:
+        with pytest.raises(ConnectionLost, match=r"exit code 3(?s:.)*out of memory(?s:.)*skipped") as caught:
+            client.call_tool("x", timeout=PATIENCE)
+        assert caught.value.returncode == 3
 
 
 def test_an_error_quotes_the_last_lines_of_standard_error_and_keeps_more():

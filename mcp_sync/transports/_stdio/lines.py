@@ -38,6 +38,11 @@ class LineBuffer:
         """Whether a line was too long."""
         return self.state[2]
 
+    @property
+    def ended(self) -> bool:
+        """Whether the stream has ended: in the line that is left, if there is one."""
+        return self.state[0] == [b""]
+
     def complete(self) -> Optional[list[bytes]]:
         """Return the complete lines, the first one last, or ``None`` if there will be no more of them.
 

@@ -150,10 +150,10 @@ class StdoutReader:
             process.stderr_wake.set()
 
     def _pump(self, intake: weakref.ref[Intake]) -> None:
-        def deliver(line: bytes) -> None:
+        def deliver(line: bytes, is_last: bool) -> None:
             receiver = intake()
             if receiver is not None:
-                receiver.deliver(line)
+                receiver.deliver(line, is_last)
 
         while self._read(deliver, self._process.stdout.read_onto):
             if self._others and not self._has_calls() and CAN_POLL:
@@ -192,7 +192,9 @@ class StdoutReader:
 
     # --- by turns --------------------------------------------------------------------------------
 
-    def _read(self, take_line: Callable[[bytes], None], read_onto: Callable[[list[bytes]], Found]) -> bool:
+    def _read(
+        self, take_line: Callable[[bytes, bool], None], read_onto: Callable[[list[bytes]], Found]
+    ) -> bool:
         """Read once and deliver the messages that are complete; return ``False`` at the end."""
         buffer = self._lines
         pieces, lines, overflown = buffer.state
@@ -206,14 +208,14 @@ class StdoutReader:
                 data = pieces[0]
                 if data and data.find(b"\n") == len(data) - 1 < self._limit:
                     # One line and nothing else, as a rule. It stays where it is until it has been taken.
-                    take_line(data)
+                    take_line(data, False)
                     pieces.clear()
                     return True
         left = buffer.complete()
         if left is None:
             return False
         while left:
-            take_line(left[-1])
+            take_line(left[-1], buffer.ended)
             left.pop()
         return True
 
