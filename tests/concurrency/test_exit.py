@@ -184,7 +184,10 @@ owner = Owner()
 """,
         target,
     )
-    assert (code, said.split()[-1], complaints) == (0, "closed", "")
+    assert (code, complaints) == (0, "")
+    # Python 3.9 may end without calling it, as long as a thread knows a function of the program.
+    if sys.version_info >= (3, 10):
+        assert said.split()[-1:] == ["closed"]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
