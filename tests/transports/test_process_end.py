@@ -21,7 +21,7 @@ from stdio_support import PATIENCE, SLACK, Recorder, Running, is_gone, lives, po
 from mcp_sync import Client
 from mcp_sync._concurrency.deadline import Deadline
 from mcp_sync.options import Timeouts
-from mcp_sync.transports._stdio import channel, process
+from mcp_sync.transports._stdio import channel, pipes, process
 from mcp_sync.transports._stdio.target import Stdio
 
 HERE = Path(__file__).parent
@@ -316,6 +316,21 @@ def test_the_server_of_a_discarded_channel_gets_the_time_to_finish(tmp_path):
         for thread in server.channel._server.threads:
             thread.join(5)
             assert not thread.is_alive()
+
+
+def test_a_server_that_writes_long_after_the_end_of_its_input_can_finish_even_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(pipes, "_READ_ON", 0.01)
+    done, go_on = tmp_path / "done", tmp_path / "go on"
+    wait = f"stdin.read()\nwhile not os.path.exists({str(go_on)!r}):\n    time.sleep(0.01)\n"
+    flush = f'raw(b"x" * 300_000)\nopen({str(done)!r}, "w").close()'
+    with running(SAY_PID + wait + flush, close=20) as server:
+        pid = server.call("initialize")["pid"]
+        server.channel.discard()
+        stdout = server.channel._server.process.stdout
+        assert poll(lambda: stdout._last is not None and time.monotonic() > stdout._last)
+        go_on.touch()
+        assert is_gone(pid)
+        assert done.exists()
 
 
 def test_the_server_of_a_forgotten_client_gets_the_time_to_finish(tmp_path):

@@ -151,6 +151,13 @@ class PipeReader:
         """Read what is there, ``b""`` at the end of file."""
         return os.read(self._fd, _CHUNK)
 
+    def drop(self) -> bool:
+        """Read what is there, if anything is, and forget it; return whether anything was."""
+        try:
+            return CAN_POLL and bool(self.read())
+        except BlockingIOError:
+            return False
+
     def read_onto(self, pieces: list[bytes], seconds: Optional[float] = None) -> Found:
         """Wait as `wait` does, read what is there and append it: ``b""`` at the end of file.
 

@@ -223,8 +223,7 @@ class StdoutReader:
 
     def _drop_output(self, seconds: float) -> None:
         """Sleep, unless there is something to read: a server that cannot write it could not end."""
-        stdout = self._process.stdout
-        if not CAN_POLL or stdout.wait(0.0) is not BYTES or not stdout.read():
+        if not self._process.stdout.drop():
             time.sleep(seconds)
 
     def _loss(self, skipped: list[str]) -> MCPError:
