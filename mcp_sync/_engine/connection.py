@@ -196,9 +196,8 @@ class Connection:
             cancel.watch(call)
             if call.outcomes:
                 return
-        if (
-            call.deadline.hard_end_passed()
-        ):  # Its silence cannot be: whatever took time before has looked at that.
+        # Its silence cannot be over: whatever took time before has looked at that.
+        if call.deadline.hard_end_passed():
             raise self.timeout_error(call)
         try:
             self.channel.request(frame, call)
