@@ -44,6 +44,8 @@ _MARKER = (
 _THREAD = re.compile(r"mcp_sync-")
 # Seconds in which the threads of a test have to end.
 _PATIENCE = 2.0
+# Seconds between two looks at a thread that is about to start.
+_PAUSE = 0.005
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -227,7 +229,7 @@ class _Leaks:
         return result
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        left = _outliving({thread for thread in self._left if thread.is_alive()})
+        left = _outliving(set(self._left))
         if left and not self._strict:
             terminalreporter.section("MCP clients and fake servers that were not closed", yellow=True)
             for thread in sorted(left, key=lambda thread: (self._left[thread], thread.name)):
@@ -248,5 +250,17 @@ def _threads() -> set[threading.Thread]:
 def _outliving(threads: set[threading.Thread]) -> set[threading.Thread]:
     ends = time.monotonic() + _PATIENCE
     for thread in threads:
-        thread.join(max(ends - time.monotonic(), 0.0))
-    return {thread for thread in threads if thread.is_alive()}
+        _join(thread, ends)
+    return threads & set(threading.enumerate())
+
+
+def _join(thread: threading.Thread, ends: float) -> None:
+    while True:
+        try:
+            thread.join(max(ends - time.monotonic(), 0.0))
+            return
+        except RuntimeError:
+            # Another thread is just about to start it: so it is among the threads, but cannot be joined.
+            if time.monotonic() >= ends:
+                return
+            time.sleep(_PAUSE)

@@ -235,6 +235,47 @@ def test_a_leak_can_be_an_error_of_its_test(run):
     result.stdout.fnmatch_lines(["*was not closed: *mcp_sync-forgotten-*"])
 
 
+STARTING = """
+import threading
+
+in_the_list, may_run, may_end = threading.Event(), threading.Event(), threading.Event()
+
+
+class Starting(threading.Thread):
+    # In `_bootstrap` it stands among the threads already, and does not count as started yet.
+    def _bootstrap(self):
+        in_the_list.set()
+        may_run.wait()
+        super()._bootstrap()
+
+    def join(self, timeout=None):
+        try:
+            super().join(timeout)
+        except RuntimeError:
+            may_run.set()
+            raise
+
+
+def test_untidy():
+    import mcp_sync._concurrency.threads
+
+    thread = Starting(target=may_end.wait, name="mcp_sync-starting-reader", daemon=True)
+    threading.Thread(target=thread.start, daemon=True).start()
+    in_the_list.wait()
+    assert thread in threading.enumerate()
+    ENDING
+"""
+
+
+def test_a_thread_that_is_about_to_start_is_waited_for(run):
+    options = ("-o", "mcp_leaks=error")
+    result = run(STARTING.replace("ENDING", ""), *options, apart=True)
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*was not closed: mcp_sync-starting-reader*"])
+
+    run(STARTING.replace("ENDING", "may_end.set()"), *options, apart=True).assert_outcomes(passed=1)
+
+
 def test_an_unknown_choice_for_leaks_is_refused(run):
     assert run("", "-o", "mcp_leaks=perhaps").ret == pytest.ExitCode.USAGE_ERROR
 
