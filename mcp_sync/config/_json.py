@@ -22,6 +22,10 @@ class Oddity(NamedTuple):
     offset: int
 
 
+class _Twice(ValueError):
+    """JSON allows it, and says nothing of which of the two it means."""
+
+
 def read_json(text: str, file: str) -> tuple[Any, Optional[Oddity]]:
     """Read JSON with comments and with commas after the last entry.
 
@@ -29,7 +33,7 @@ def read_json(text: str, file: str) -> tuple[Any, Optional[Oddity]]:
         What it says, and the first of these extras, ``None`` if there is none.
 
     Raises:
-        ConfigError: It is none, with line and column.
+        ConfigError: It is none, with line and column; or a name stands twice in an object.
     """
     found: list[Oddity] = []
     plain = _without(_COMMENT, "a comment", text, found)
@@ -38,6 +42,8 @@ def read_json(text: str, file: str) -> tuple[Any, Optional[Oddity]]:
         value = json.loads(plain, object_pairs_hook=_object, parse_constant=_refuse)
     except json.JSONDecodeError as error:
         raise at(text, error.pos, file, f"this is no JSON: {error.msg}") from None
+    except _Twice as error:
+        raise ConfigError(f"{file}: {error}", file=file) from None
     except RecursionError:
         raise ConfigError(f"{file}: nested too deeply", file=file) from None
     except ValueError as error:
@@ -71,7 +77,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(made) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {twice!r} stands twice in one object")
+        raise _Twice(f"the key {twice!r} stands twice in one object")
     return made
 
 

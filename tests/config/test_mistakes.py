@@ -28,7 +28,7 @@ needs_fifo = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes w
         ('{"mcpServers": {\n  /* two\n lines */ "a" {}}}', 3, 15, "no JSON: Expecting ':'"),
         ('{"mcpServers": {"a": }}', 1, 22, "no JSON: Expecting value"),
         ("", None, None, "empty"),
-        ('{"mcpServers": {"a": 1, "a": 2}}', None, None, "'a' stands twice"),
+        ('{"mcpServers": {"a": 1, "a": 2}}', None, None, "json: the key 'a' stands twice in one object"),
         ('{"mcpServers": NaN}', None, None, "NaN is no number"),
         ("[" * 100_000, None, None, "nested too deeply"),
         ("[]", None, None, "must be an object, not a list"),
