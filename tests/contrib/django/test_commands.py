@@ -11,6 +11,7 @@ from datetime import timedelta
 from io import StringIO
 
 import pytest
+from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management import CommandError, call_command
 from django.test import override_settings
@@ -103,6 +104,18 @@ def test_all_servers_are_asked(reports):
     servers = {"gone": {"URL": "http://127.0.0.1:1/mcp"}}
     with override_settings(MCP_SYNC={"SERVERS": servers}), pytest.raises(CommandError, match="1 of"):
         run("mcp_check")
+
+
+def test_a_server_that_is_disabled_is_left_out_unless_it_is_named(reports, tmp_path):
+    servers = {**settings.MCP_SYNC["SERVERS"], "off": {"URL": "http://127.0.0.1:1/mcp", "DISABLED": True}}
+    with override_settings(MCP_SYNC={"SERVERS": servers}):
+        assert [line.partition(":")[0] for line in run("mcp_check").splitlines()] == ["reports"]
+        assert run("mcp_lock", folder=str(tmp_path)).startswith("reports: ")
+        assert run("mcp_verify", folder=str(tmp_path)) == "reports: 1 tools as before\n"
+        out = StringIO()
+        with pytest.raises(CommandError, match="1 of"):
+            call_command("mcp_check", "off", stdout=out)
+        assert "'off' is disabled" in out.getvalue()
 
 
 def test_tools_are_noted_and_changes_are_found(reports, tmp_path):

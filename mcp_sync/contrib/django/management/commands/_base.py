@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib.auth import get_user_model
@@ -9,6 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from mcp_sync.contrib.django.authorization import WebOAuth
 from mcp_sync.contrib.django.server import Server
+from mcp_sync.contrib.django.servers import mcp
 from mcp_sync.errors import MCPError
 
 
@@ -25,6 +27,10 @@ class ServerCommand(BaseCommand):
     def run(self, **options: Any) -> None:
         """Do what the command is for."""
         raise NotImplementedError
+
+    def aliases(self, named: Sequence[str]) -> list[str]:
+        """Return the servers that a command is for: those that were named, else all that may be used."""
+        return list(named) or [each.name for each in mcp.registry.status() if each.state != "disabled"]
 
     def add_user(self, parser: Any) -> None:
         """Add the option for a user."""

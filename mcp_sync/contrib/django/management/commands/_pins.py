@@ -17,14 +17,14 @@ class PinCommand(ServerCommand):
 
     def add_arguments(self, parser: Any) -> None:
         """Add the arguments."""
-        parser.add_argument("servers", nargs="*", help="aliases; default: all")
+        parser.add_argument("servers", nargs="*", help="aliases; default: all but those that are disabled")
         parser.add_argument("--folder", default=FOLDER, help="where the files are; default: %(default)s")
         self.add_user(parser)
 
     def run(self, **options: Any) -> None:
         """Do it for each server."""
         failed = []
-        for alias in options["servers"] or list(mcp):
+        for alias in self.aliases(options["servers"]):
             view = self.view(mcp[alias], options["user"])
             if not self.pinned(alias, view, Path(options["folder"]) / f"{alias}.json"):
                 failed.append(alias)

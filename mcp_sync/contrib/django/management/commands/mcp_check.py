@@ -19,13 +19,13 @@ class Command(ServerCommand):
 
     def add_arguments(self, parser: Any) -> None:
         """Add the arguments."""
-        parser.add_argument("servers", nargs="*", help="aliases; default: all")
+        parser.add_argument("servers", nargs="*", help="aliases; default: all but those that are disabled")
         self.add_user(parser)
 
     def run(self, **options: Any) -> None:
         """Do it."""
         failed = 0
-        for alias in options["servers"] or list(mcp):
+        for alias in self.aliases(options["servers"]):
             try:
                 text = self.asked(alias, options["user"])
             except (MCPError, CommandError) as error:
