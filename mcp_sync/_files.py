@@ -68,8 +68,9 @@ def read_standard_input(deadline: Deadline) -> str:
 def replace_file(path: Path, data: bytes, mode: int = 0o666) -> None:
     """Put data in the place of a file: all of it, or nothing.
 
-    A link stays one, and the file that it leads to keeps its owner and mode. What is no regular file, has
-    several names, or cannot be replaced although it may be written, is written to.
+    A link stays one, and the file that it leads to keeps its owner and mode, and on Linux its access list and
+    other extended attributes. What is no regular file, has several names, or cannot be replaced by one alike
+    although it may be written, is written to.
 
     Args:
         path: The file.
@@ -101,19 +102,36 @@ def _put(path: Path, data: bytes, mode: int, kept: Optional[os.stat_result]) -> 
     try:
         with open(os.open(draft, flags, mode), "wb") as file:
             if kept is not None:
-                _make_alike(draft, kept)
+                _make_alike(draft, path, kept)
             file.write(data)
         os.replace(draft, path)
     finally:
         draft.unlink(missing_ok=True)
 
 
-def _make_alike(path: Path, kept: os.stat_result) -> None:
-    found = path.stat()
+def _make_alike(draft: Path, path: Path, kept: os.stat_result) -> None:
+    found = draft.stat()
     if (found.st_uid, found.st_gid) != (kept.st_uid, kept.st_gid):
-        os.chown(path, kept.st_uid, kept.st_gid)
+        os.chown(draft, kept.st_uid, kept.st_gid)
+    if hasattr(os, "listxattr"):
+        # The draft may have some from its folder.
+        ours, theirs = _attributes(draft), _attributes(path)
+        for name in ours.keys() - theirs.keys():
+            os.removexattr(draft, name)
+        for name, value in theirs.items():
+            if ours.get(name) != value:
+                os.setxattr(draft, name, value)
     # Afterwards, since another owner costs some of these bits.
-    os.chmod(path, stat.S_IMODE(kept.st_mode))
+    os.chmod(draft, stat.S_IMODE(kept.st_mode))
+
+
+def _attributes(path: Path) -> dict[str, bytes]:
+    try:
+        return {name: os.getxattr(path, name) for name in os.listxattr(path)}
+    except OSError as error:
+        if error.errno == errno.ENOTSUP:
+            return {}
+        raise
 
 
 def _read(stream: IO[bytes], most: int, deadline: Deadline) -> bytes:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
+import struct
 import threading
 from pathlib import Path
 
@@ -61,6 +63,57 @@ def test_the_file_of_another_user_stays_one(tmp_path: Path) -> None:
     found = path.stat()
     assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (12345, 23456, 0o2764)
     assert path.read_bytes() == b"new"
+
+
+def _access_list(*entries: tuple[int, int, int]) -> bytes:
+    """Return an access list as Linux keeps it, of tags, permissions and ids."""
+    return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+
+
+NOBODY = 0xFFFFFFFF
+OWNER, USER, GROUP, MASK, OTHER = 0x01, 0x02, 0x04, 0x10, 0x20
+LIST = _access_list(
+    (OWNER, 6, NOBODY), (USER, 4, 12345), (GROUP, 4, NOBODY), (MASK, 4, NOBODY), (OTHER, 0, NOBODY)
+)
+
+
+def _set_attribute(path: Path, name: str, value: bytes) -> None:
+    if not hasattr(os, "setxattr"):
+        pytest.skip("needs the extended attributes of Linux")
+    try:
+        os.setxattr(path, name, value)
+    except OSError as error:
+        if error.errno != errno.ENOTSUP:
+            raise
+        pytest.skip("the file system has no such attributes")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("system.posix_acl_access", LIST), ("user.origin", b"from\0somewhere")],
+    ids=["access list", "other"],
+)
+def test_a_file_keeps_its_access_list_and_other_attributes(tmp_path: Path, name: str, value: bytes) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+    _set_attribute(path, name, value)
+    with path.open("rb") as opened:
+        replace_file(path, b"new")
+        assert opened.read() == b"old"
+
+    assert os.getxattr(path, name) == value
+    assert path.read_bytes() == b"new"
+
+
+def test_a_file_gets_no_access_list_from_its_folder(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+    path.chmod(0o640)
+    _set_attribute(tmp_path, "system.posix_acl_default", LIST)
+    replace_file(path, b"new")
+
+    assert "system.posix_acl_access" not in os.listxattr(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
 
 @posix
