@@ -62,6 +62,9 @@ COMMANDS = {
     ),
 }
 
+# Those that take a name which a server has given, and which may be anything.
+_WITH_NAMES = ("call", "read", "prompt", "complete", "tasks")
+
 _EXIT_CODES = "\b\nExit codes:\n" + "\n".join(f"  {int(code):3}  {text}" for code, text in MEANINGS.items())
 
 
@@ -155,15 +158,16 @@ def _taken_apart(words: list[str]) -> tuple[list[str], Optional[list[str]]]:
     """Return what was typed, and the command behind a double dash, ``None`` without one.
 
     In front of a word with a dash, with which no command begins, it ends the options, as elsewhere. Then the
-    next one is that of the command.
+    next one is that of the command. That word may be a double dash itself, where it can be a name.
     """
     if "--" not in words:
         return words, None
     at = words.index("--")
     if words[at + 1 : at + 2] and words[at + 1].startswith("-"):
-        if "--" not in words[at + 1 :]:
+        behind = at + (2 if words[0] in _WITH_NAMES else 1)
+        if "--" not in words[behind:]:
             return words, None
-        at = words.index("--", at + 1)
+        at = words.index("--", behind)
     return words[:at], words[at + 1 :]
 
 

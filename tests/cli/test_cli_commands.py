@@ -202,6 +202,18 @@ def test_a_name_with_a_dash_needs_no_command(url: str) -> None:
     assert "Unknown tool: --json" in invoke("call", url, "--", "--json").err
 
 
+def test_a_name_may_be_a_double_dash() -> None:
+    server = FakeServer(tools={"--": lambda text="": f"<{text}>"}, prompts={"--": lambda: "a prompt"})
+    with server.serve_http() as endpoint:
+        assert invoke("call", endpoint.url, "--", "--").out == "<>\n"
+        assert invoke("call", endpoint.url, "--", "--", "text=--").out == "<-->\n"
+        assert "a prompt" in invoke("prompt", endpoint.url, "--", "--").out
+
+    program = "from mcp_sync.testing import FakeServer; FakeServer(tools={'--': lambda: 'x'}).serve_stdio()"
+    ran = invoke("call", "--", "--", "--", sys.executable, "-c", program)
+    assert (ran.code, ran.out, ran.err) == (0, "x\n", "")
+
+
 @pytest.mark.parametrize("words", [["call"], ["prompt"], ["read"], ["complete"], ["tasks", "result"]])
 def test_whoever_names_what_looks_like_an_option_is_told_how(words: list[str]) -> None:
     ran = invoke(*words, "http://127.0.0.1:9/mcp", "-x")
