@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Optional
 from urllib.parse import urlsplit
@@ -15,6 +16,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import DatabaseError, connections
 from django.utils.module_loading import import_string
 
+from ..._masking import is_secret_name, masked_text
 from ..._protocol.urls import is_loopback
 from ...client import Client
 from ...errors import MCPError
@@ -27,6 +29,8 @@ _GRANTS = 100  # that are looked at
 _SECONDS = {"DEFAULT_DEADLINE": "A request must not wait for ever.", "INPUT_LIFE": None}
 _MOST_SECONDS = 1e9  # No clock of a system or of Python waits much longer.
 _LONGEST_ALIAS = 100  # characters: what a column holds
+# In an address with the name of the user in front of it.
+_VARIABLE = re.compile(r"(?<=//)[^/@]*\$\{[^{}]*\}@|\$\{[^{}]*\}")
 
 
 def register() -> None:
@@ -207,10 +211,34 @@ def _check_deployment() -> Iterator[checks.CheckMessage]:
         hint = "Use the WAL mode of SQLite, or a database that locks rows."
         yield checks.Warning(text, hint=hint, id="mcp_sync.W006")
     try:
-        commands = [alias for alias, entry in conf.entries().items() if entry.server.kind == "stdio"]
+        entries = conf.entries()
     except MCPError:
         return
+    commands = [alias for alias, entry in entries.items() if entry.server.kind == "stdio"]
     if commands:
         names = ", ".join(commands)
         text = f"each worker process starts a process of its own for: {names}"
         yield checks.Warning(text, hint="Count them, or have them listen at a URL.", id="mcp_sync.W004")
+    for alias, entry in entries.items():
+        if entry.server.file is None and _has_secret(entry):
+            text = f"a secret of the server {alias!r} is in the settings, which Django's error mails show"
+            hint = 'Write "${NAME}" for it, with a variable of the environment, and not its value.'
+            yield checks.Warning(text, hint=hint, id="mcp_sync.W009")
+
+
+def _has_secret(entry: Entry) -> bool:
+    """Whether a secret seems to be there itself, and not the name of a variable."""
+    server = entry.server
+    address = _VARIABLE.sub("", server.url or "")
+    auth = entry.auth if entry.auth is not None else server.auth
+    if isinstance(auth, str):
+        auth = {"token": auth}
+    named = [
+        *server.headers.items(),
+        *server.env.items(),
+        *(auth.items() if isinstance(auth, Mapping) else ()),
+    ]
+    return masked_text(address) != address or any(
+        isinstance(value, str) and is_secret_name(name) and not _VARIABLE.search(value)
+        for name, value in named
+    )

@@ -7,11 +7,24 @@ from typing import Any
 from django.views.debug import SafeExceptionReporterFilter, get_exception_reporter_filter
 
 
-class HidesFrames(SafeExceptionReporterFilter):
-    """Hides all variables of frames of this library, on the debug page as well.
+class ReporterFilter(SafeExceptionReporterFilter):
+    """Hides servers of the settings, and all variables of frames of this library, on debug pages as well.
 
     They may hold tokens, codes and what users typed, under names that tell nothing.
+
+    For errors that leave a view the middleware adds it by itself. For all others::
+
+        DEFAULT_EXCEPTION_REPORTER_FILTER = "mcp_sync.contrib.django.debug.ReporterFilter"
     """
+
+    def cleanse_setting(self, key: Any, value: Any) -> Any:
+        """See Django."""
+        cleansed = super().cleanse_setting(key, value)
+        if key == "MCP_SYNC" and isinstance(cleansed, dict) and "SERVERS" in cleansed:
+            # A secret may stand there under any name, and in an address or a command.
+            servers = cleansed["SERVERS"] if isinstance(cleansed["SERVERS"], dict) else ()
+            return {**cleansed, "SERVERS": dict.fromkeys(servers, self.cleansed_substitute)}
+        return cleansed
 
     def get_traceback_frame_variables(self, request: Any, tb_frame: Any) -> Any:
         """See Django."""
@@ -20,8 +33,8 @@ class HidesFrames(SafeExceptionReporterFilter):
         return [(name, self.cleansed_substitute) for name in tb_frame.f_locals]
 
 
-def hide_frames(request: Any) -> None:
-    """Have the report about an error of a request hide the frames of this library, too."""
+def hide_secrets(request: Any) -> None:
+    """Have the report about an error of a request hide them, too."""
     base = type(get_exception_reporter_filter(request))
-    if not issubclass(base, HidesFrames):
-        request.exception_reporter_filter = type(base.__name__, (HidesFrames, base), {})()
+    if not issubclass(base, ReporterFilter):
+        request.exception_reporter_filter = type(base.__name__, (ReporterFilter, base), {})()

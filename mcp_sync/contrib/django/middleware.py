@@ -81,7 +81,8 @@ class McpSyncMiddleware:
       waits for its end, has locked what is needed, the token is refreshed afterwards, and a GET repeated; a
       form gets 503.
 
-    Other errors go on to Django, whose reports hide the variables of this library.
+    Other errors go on to Django, whose reports hide the variables of this library and the servers of the
+    settings.
     """
 
     sync_capable = True
@@ -120,9 +121,9 @@ class McpSyncMiddleware:
 
     def process_exception(self, request: Any, error: Exception) -> Optional[HttpResponse]:
         """Answer an error that left a view."""
-        from .debug import hide_frames
+        from .debug import hide_secrets
 
-        hide_frames(request)
+        hide_secrets(request)
         if isinstance(error, StoreLocked):
             return _again(request, error)
         if isinstance(error, AuthError) and isinstance(error.__cause__, DatabaseError):

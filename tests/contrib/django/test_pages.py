@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import timeit
 from itertools import repeat
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
 from django.core.checks import run_checks
 from django.db import OperationalError, connection
 from django.http import HttpResponse
 from django.test import RequestFactory, override_settings
+from django.views.debug import ExceptionReporter, get_default_exception_reporter_filter
 
 from mcp_sync.contrib.django import crypto, mcp, signals, tasks
 from mcp_sync.contrib.django.authorization import ConnectionRequired
@@ -208,6 +211,47 @@ def test_debug_pages_show_no_secret(guarded, ada, debug):
     assert page.status_code == (500 if debug else 503)
     assert token not in page.content.decode()
     assert not debug or "TokenRequestFailed" in page.content.decode()
+
+
+@pytest.fixture(params=[False, True])
+def has_request(request):
+    """Whether the report of an error is about a request, or the site has our filter for all reports."""
+    own = "mcp_sync.contrib.django.debug.ReporterFilter"
+    usual = settings.DEFAULT_EXCEPTION_REPORTER_FILTER
+    get_default_exception_reporter_filter.cache_clear()
+    with override_settings(DEFAULT_EXCEPTION_REPORTER_FILTER=usual if request.param else own):
+        yield request.param
+    get_default_exception_reporter_filter.cache_clear()
+
+
+@pytest.mark.parametrize("debug", [True, False])
+def test_reports_of_errors_show_no_secret_of_the_settings(debug, has_request):
+    secret = "-".join(["not", "to", "be", "seen"])  # Reports show lines of the source, too.
+    servers = {
+        "address": {"URL": f"https://example.com/mcp?api_key={secret}"},
+        "command": {"COMMAND": ["reports", "--api-key", secret], "ENV": {"WORD": secret}},
+    }
+    site = "https://site.example.com"
+
+    def view(request):
+        known = [mcp[alias] for alias in mcp]
+        clients = [(each.client, each.client._engine.plan.target) for each in known]
+        raise LookupError(f"{known} {clients} {mcp.entries()} {mcp.registry}")
+
+    request = RequestFactory().get("/")
+    with override_settings(DEBUG=debug, MCP_SYNC={"SERVERS": servers, "BASE_URL": site}):
+        try:
+            view(request)
+        except LookupError as error:
+            if has_request:
+                McpSyncMiddleware(view).process_exception(request, error)
+            reporter = ExceptionReporter(request if has_request else None, *sys.exc_info())
+        # The variables of the test itself are none of the site's.
+        reporter.tb = reporter.tb.tb_next
+        told = reporter.get_traceback_html() + reporter.get_traceback_text()
+    assert secret not in told
+    assert "'address'" in told
+    assert site in told
 
 
 def test_a_user_has_one_view_of_a_server_and_others_have_another(ada, bob):

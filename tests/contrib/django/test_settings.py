@@ -92,7 +92,7 @@ def test_a_server_in_clear_is_warned_about():
 
 def test_a_deployment_is_told_of_its_keys_and_its_commands():
     found = ids({"a": {"COMMAND": ["reports"]}}, deploy=True)
-    assert {"W004", "W005"} <= set(found)
+    assert {"W004", "W005"} == set(found)
     assert "W005" not in ids({}, deploy=True, ENCRYPTION_KEYS=["x"])
 
 
@@ -101,6 +101,35 @@ def test_a_deployment_with_sqlite_is_told_what_its_transactions_lock(monkeypatch
     assert "W006" not in ids({}, deploy=True)
     monkeypatch.setitem(settings.DATABASES["default"], "ATOMIC_REQUESTS", True)
     assert "nobody else can write" in ids({}, deploy=True)["W006"]
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        {"URL": "https://example.com/mcp?api_key={}"},
+        {"URL": "https://ada:{}@example.com/mcp"},
+        {"URL": "https://example.com/mcp", "HEADERS": {"Authorization": "Bearer {}"}},
+        {"URL": "https://example.com/mcp", "AUTH": "{}"},
+        {
+            "URL": "https://example.com/mcp",
+            "AUTH": {"KIND": "oauth", "CLIENT_ID": "x", "CLIENT_SECRET": "{}"},
+        },
+        {"COMMAND": "reports", "ENV": {"API_KEY": "{}"}},
+    ],
+)
+def test_a_deployment_is_told_of_secrets_in_its_settings(secret, monkeypatch):
+    def written(value):
+        def replaced(each):
+            if isinstance(each, dict):
+                return {name: replaced(inner) for name, inner in each.items()}
+            return each.replace("{}", value)
+
+        return {"a": replaced(secret)}
+
+    monkeypatch.setenv("REPORTS_KEY", "other")
+    assert "'a'" in ids(written("s3same"), deploy=True)["W009"]
+    assert "W009" not in ids(written("s3same"))
+    assert "W009" not in ids(written("${REPORTS_KEY}"), deploy=True)
 
 
 @override_settings(ROOT_URLCONF="tests.contrib.django.no_urls")
