@@ -187,6 +187,7 @@ class ServerConfig:
             env=self._environment() or None,
             cwd=cwd,
             inherit_env=self.inherit_env,
+            name=self.name,
         )
 
     def _environment(self) -> dict[str, str]:

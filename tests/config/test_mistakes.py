@@ -6,13 +6,14 @@ import json
 import logging
 import os
 import pickle
+import sys
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mcp_sync import UsageError
+from mcp_sync import ConnectFailed, UsageError
 from mcp_sync.config import ConfigError, load_config
 
 from . import files
@@ -256,3 +257,24 @@ def test_an_unknown_server_lists_the_known_ones() -> None:
     said = r"there is no server 'wether'; did you mean 'weather'\? Known: weather, files"
     with pytest.raises(ConfigError, match=said):
         config["wether"]
+
+
+def test_an_error_about_a_server_that_is_started_has_its_name(tmp_path: Path) -> None:
+    program = {"command": sys.executable, "args": ["-c", "import sys; sys.exit('no key')"]}
+    config = load_config(
+        {"mcpServers": {"dies": program, "gone\x1b": {"command": "no-such-command-anywhere"}}}
+    )
+    with pytest.raises(ConnectFailed, match=r"^dies \(.* -c .*\) ended with exit code 1") as raised:
+        config["dies"].client().open()
+    assert "no key" in str(raised.value)
+    with pytest.raises(ConnectFailed, match=r"^gone\\x1b: command not found: no-such-command-anywhere"):
+        config["gone\x1b"].client().open()
+    assert repr(config["dies"].target()).endswith(", name='dies')")
+
+
+def test_the_name_of_a_server_makes_no_other_server_of_it() -> None:
+    one, two = (
+        load_config({"mcpServers": {name: {"command": "server"}}})[name].target() for name in ("one", "two")
+    )
+    assert one == two
+    assert one.identity() == two.identity()

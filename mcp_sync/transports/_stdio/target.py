@@ -8,8 +8,10 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
-from ...errors import UsageError
-from .._base import Settings
+from ..._concurrency.deadline import Deadline
+from ..._protocol.visible import clean
+from ...errors import ConnectFailed, UsageError
+from .._base import Inbound, Settings
 from .channel import StdioChannel
 from .launch import INHERIT
 from .masking import masked
@@ -34,6 +36,8 @@ class Stdio:
             whose standard error is not read stops.
         inherit_env: ``"base"`` for the safe part, ``"all"`` for the whole environment of this process,
             ``"none"`` for nothing but ``env``.
+        name: What errors call it beside its command: the name that it has in a configuration, say. Makes no
+            difference otherwise.
 
     Raises:
         UsageError: An argument has a wrong type.
@@ -45,6 +49,7 @@ class Stdio:
     cwd: Optional[str] = None
     stderr: Any = field(default=None, hash=False)
     inherit_env: str = "base"
+    name: Optional[str] = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__
@@ -60,6 +65,8 @@ class Stdio:
             set_field(self, "cwd", _text("cwd", self.cwd))
         if self.inherit_env not in INHERIT:
             raise UsageError(f"Stdio: inherit_env must be one of {INHERIT}, not {self.inherit_env!r}")
+        if self.name is not None:
+            set_field(self, "name", _text("name", self.name))
         if not (self.stderr is None or hasattr(self.stderr, "write") or callable(self.stderr)):
             raise UsageError("Stdio: stderr must be None, an object with write(), or a callable")
 
@@ -74,6 +81,8 @@ class Stdio:
             parts.append(f"cwd={self.cwd!r}")
         if self.inherit_env != "base":
             parts.append(f"inherit_env={self.inherit_env!r}")
+        if self.name is not None:
+            parts.append(f"name={self.name!r}")
         return f"Stdio({', '.join(parts)})"
 
     def identity(self) -> Hashable:
@@ -84,7 +93,25 @@ class Stdio:
 
     def channel(self, settings: Settings) -> StdioChannel:
         """Make a channel; its `start` starts the process."""
-        return StdioChannel(self, settings)
+        return StdioChannel(self, settings) if not self.name else _NamedChannel(self, settings)
+
+
+class _NamedChannel(StdioChannel):
+    """Says in errors which server it is: a command may be that of several."""
+
+    def __init__(self, target: Stdio, settings: Settings) -> None:
+        super().__init__(target, settings)
+        self._name = clean(target.name or "")
+        self.peer = f"{self._name} ({self.peer})"
+
+    def start(self, inbound: Inbound, deadline: Deadline) -> None:
+        """See `StdioChannel.start`."""
+        try:
+            super().start(inbound, deadline)
+        except ConnectFailed as error:
+            if self.peer not in str(error):
+                error.args = (f"{self._name}: {error}", *error.args[1:])
+            raise
 
 
 def _text(what: str, value: Any) -> str:
