@@ -6,13 +6,15 @@ A call goes through these, from above to below, and back:
   results that are not final to the one that is;
 - ``lifecycle``: has a connection for it: opens, opens anew, closes; ``opening``: the negotiation on a new
   one; ``known_servers``: what came of earlier ones;
-- ``connection``: one live channel and the calls in flight on it; ``call_options``: what was said of a call.
+- ``connection``: sends the request on one live channel, and brings the call its answer; ``call_table``: the
+  calls in flight there; ``call_options``: what was said of a call.
 
 What else comes in on a connection:
 
-- ``router``: takes it to the callbacks; ``answers``: what they answer to the server; ``progress``: that of
-  one call, in order, before it returns; ``watchers``: who wants to know what becomes of the connection;
-  ``oddities``: what came and fits no call.
+- ``unasked``: has the calls that it concerns take note; ``router``: takes it to the callbacks; ``answers``:
+  what they answer to the server; ``asides``: sends that, and other small messages; ``progress``: that of one
+  call, in order, before it returns;
+- ``watchers``: who wants to know what becomes of the connection; ``oddities``: what came and fits no call.
 
 Calls that are more than a request and its answer:
 

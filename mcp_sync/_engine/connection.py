@@ -1,23 +1,21 @@
-"""One live connection: its channel, the calls in flight on it, and what comes in."""
+"""One live connection: a request goes out, and its answer comes in."""
 
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Mapping
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable, Optional
 
 from .._concurrency.cancel import CancelToken
 from .._concurrency.deadline import Deadline
 from .._concurrency.pending import PendingCall
 from .._protocol import codec, kinds
-from .._protocol.eras import SERVER_INFO_KEY, SUBSCRIPTION_ID_KEY, Era
+from .._protocol.eras import SERVER_INFO_KEY, Era
 from .._protocol.frames import Frame
 from .._protocol.methods import MethodSpec
 from ..errors import (
     CallCancelled,
     CallTimeout,
-    ClientClosed,
     InvalidMessage,
     InvalidResult,
     MCPError,
@@ -31,24 +29,23 @@ from ..errors import (
 )
 from ..options import Timeouts
 from ..transports._base import Channel
+from .asides import LAST_WORD, Asides
 from .call_options import NO_OPTIONS, NOTHING, CallOptions
+from .call_table import CallTable
 from .oddities import Oddities
 from .progress import ProgressSink
 from .resumption import with_resumption
-from .router import Router, error_response
+from .router import Router
+from .unasked import Unasked
 from .watchers import Watchers
 
 logger = logging.getLogger("mcp_sync.session")
-# How long a caller that gives up waits for the word to the server, in seconds.
-LAST_WORD = 0.2
 # How often a call that is made by a callback looks for its own progress, in seconds.
 _INLINE_POLL = 0.02
-# What a server says that could not read a message, and so knows no id of it: parse error, invalid request.
-_UNREADABLE = (-32700, -32600)
 
 
 class Connection:
-    """Correlates answers with calls and hands everything else to the router. Never reopened.
+    """Sends the requests of calls on a channel, and brings each call its answer. Never reopened.
 
     Args:
         channel: The transport; `start` starts it.
@@ -58,7 +55,7 @@ class Connection:
 
     Attributes:
         era: The revision in use; set when the negotiation is done, and replaced as a whole.
-        error: Why the connection is dead, ``None`` while it lives.
+        calls: Those in flight on it.
         server_info: The server's ``Implementation`` as it came.
         trusted: Whether the server has shown that it speaks the revision, as far as it can be made to.
         watchers: Who is told what becomes of it, and of the stream of what the server sends unasked.
@@ -71,21 +68,21 @@ class Connection:
         self, channel: Channel, router: Router, next_id: Callable[[], int], timeouts: Timeouts
     ) -> None:
         self.channel = channel
-        self.error: Optional[MCPError] = None
+        self.calls = CallTable(channel)
         self.server_info: Optional[Mapping[str, Any]] = None
         self.trusted = False
         self.watchers = Watchers()
+        self.odd = Oddities()
         self._router = router
         self._next_id = next_id
         self._timeouts = timeouts
-        self._calls: dict[int, PendingCall] = {}
-        # The methods of the requests that are being answered, by their ids.
-        self._serving: dict[Union[str, int], str] = {}
-        self._odd_ids_seen = False
-        self.odd = Oddities()
-        # Guards `error` against being set twice. No I/O. Re-entrant: a signal handler may close the client on
-        # a thread that is just in here.
-        self._lock = threading.RLock()
+        self._asides = Asides(channel, self.calls, router.sender, timeouts.close)
+        self._unasked = Unasked(self.calls, router, self._asides)
+
+    @property
+    def error(self) -> Optional[MCPError]:
+        """Why the connection is dead, ``None`` while it lives."""
+        return self.calls.error
 
     # --- what goes out ---------------------------------------------------------------------------
 
@@ -133,7 +130,7 @@ class Connection:
                 call.forget_outcome()
             raise
         finally:
-            self._calls.pop(call.id, None)
+            self.calls.pop(call.id, None)
         if progress is not None:
             progress.drain(deadline, self._timeouts.close)
         result = reply["result"]
@@ -188,10 +185,7 @@ class Connection:
         Raises:
             MCPError: The connection is dead, the token is cancelled, or the channel failed.
         """
-        # In this order, which is the reverse of that in `lost`: so no call misses the loss.
-        self._calls[call.id] = call
-        if self.error is not None:
-            raise self._fresh(call)
+        self.calls.enter(call)
         if cancel is not None:
             cancel.watch(call)
             if call.outcomes:
@@ -238,9 +232,7 @@ class Connection:
         """
         turn = self.prepare(spec, deadline if seconds is None else deadline.within(seconds))
         try:
-            self._calls[turn.id] = turn
-            if self.error is not None:
-                raise self._fresh(turn)
+            self.calls.enter(turn)
             if cancel is not None:
                 cancel.watch(turn)
             if entered is not None:
@@ -248,13 +240,9 @@ class Connection:
             if turn.wait():
                 turn.result()
         finally:
-            self._calls.pop(turn.id, None)
+            self.calls.pop(turn.id, None)
             turn.forget_outcome()
         deadline.touch()
-
-    def forget(self, call: PendingCall) -> None:
-        """Take a call out of the table; an answer that comes later is dropped."""
-        self._calls.pop(call.id, None)
 
     def timeout_error(self, call: PendingCall) -> CallTimeout:
         """Return what a call raises that did not end in time."""
@@ -269,14 +257,6 @@ class Connection:
             text + self.odd.since(call.deadline.began), timeout=bound, request_sent=call.request_sent
         )
 
-    def _fresh(self, call: PendingCall) -> MCPError:
-        """Copy the reason of the loss, so that each caller raises an exception of its own."""
-        assert self.error is not None
-        error = another(self.error)
-        if hasattr(error, "request_sent"):
-            error.request_sent = call.request_sent
-        return error
-
     def _give_up(self, era: Era, call: PendingCall, error: BaseException) -> None:
         """Tell the server that nobody waits any more, where the protocol wants it told."""
         # What is no error of ours came from a signal handler: Ctrl-C, a time limit of a task queue.
@@ -290,26 +270,11 @@ class Connection:
         if isinstance(error, CallCancelled) and error.reason:
             params["reason"] = error.reason.encode("utf-8", "replace").decode()
         frame = Frame(self.encode("notifications/cancelled", params), "notifications/cancelled")
-        if not self.channel.try_send(frame):
-            told = threading.Event()
-            if self._router.sender.submit(self._send_quietly, frame, told):
-                told.wait(LAST_WORD)
+        self._asides.post(frame, LAST_WORD)
 
     def notify(self, method: str, params: Mapping[str, Any], deadline: Deadline) -> None:
         """Send a notification."""
         self.channel.send(Frame(self.encode(method, params), method), deadline)
-
-    def _send_quietly(self, frame: Frame, done: Optional[threading.Event] = None) -> None:
-        try:
-            self.channel.send(frame, Deadline(self._timeouts.close))
-        except MCPError as error:
-            # Where an answer is lost, the server may wait for it, and with it a call.
-            is_over = isinstance(self.error, ClientClosed)
-            level = logging.DEBUG if frame.method or is_over else logging.WARNING
-            logger.log(level, "Could not send %s: %s", frame.method or "an answer to the server", error)
-        finally:
-            if done is not None:
-                done.set()
 
     def adopt(self, era: Era) -> None:
         """Speak a revision from now on, as it was negotiated."""
@@ -333,9 +298,11 @@ class Connection:
         if kind is kinds.RESPONSE:
             self._answer(message, call)
         elif kind is kinds.NOTIFICATION:
-            self._notification(message, call)
+            self._unasked.notification(message, call)
+        elif kind is kinds.REQUEST and self._may_request():
+            self._unasked.request(message, call)
         elif kind is kinds.REQUEST:
-            self._request(message, call)
+            self.report(ProtocolError(f"the server sent a request, {message['method']}, which it must not"))
         elif isinstance(message, list):
             for item in message:
                 self.receive(item, call)
@@ -343,14 +310,10 @@ class Connection:
             self.report(InvalidMessage("what arrived is no JSON-RPC message", excerpt=repr(message)[:200]))
 
     def _answer(self, message: dict[str, Any], own: Optional[PendingCall]) -> None:
-        # By another way than its id only where the id is odd, or the call goes on with another one.
-        raw = message.get("id")
-        call = self._calls.get(raw) if type(raw) is int else None
-        if call is None or (own is not None and own.resumes):
-            call = self._find(message, own)
-            if call is None:
-                self._drop_answer(message)
-                return
+        call = self.calls.answered(message, own)
+        if call is None:
+            self._drop_answer(message)
+            return
         if message.get("error") is None and message.get("result") is not None:
             call.settle(message)
             return
@@ -369,120 +332,21 @@ class Connection:
             what = "a result" if error is None else f"an error, {error!r:.200},"
             self.report(ProtocolError(f"{what} for no request came"))
 
-    def _find(self, message: Mapping[str, Any], own: Optional[PendingCall]) -> Optional[PendingCall]:
-        if own is not None and own.resumes:
-            return own
-        raw = message.get("id")
-        if raw is None and message.get("error") is not None:
-            # The server could not read the id. Its error belongs to the only call that it can.
-            if own is not None:
-                return own
-            return self._only_call(message)
-        number = kinds.as_id(raw)
-        if number is not None and not isinstance(raw, int) and not self._odd_ids_seen:
-            self._odd_ids_seen = True
-            logger.warning("%s answers with ids of another type (%r)", self.channel.peer, raw)
-        return self._calls.get(number) if number is not None else None
-
-    def _only_call(self, message: Mapping[str, Any]) -> Optional[PendingCall]:
-        """Return the call that a server must mean which could not read what it got: the only one there is."""
-        parts = kinds.error_parts(message)
-        calls = list(self._calls.values())
-        is_possible = self.channel.duplex and parts is not None and parts.code in _UNREADABLE
-        return calls[0] if is_possible and len(calls) == 1 else None
-
-    def _notification(self, message: dict[str, Any], own: Optional[PendingCall]) -> None:
-        method = message["method"]
-        if method == "notifications/progress":
-            self._progress(message, own)
-        elif method == "notifications/cancelled":
-            params = message.get("params")
-            request_id = params.get("requestId") if isinstance(params, dict) else None
-            if isinstance(request_id, (str, int)):
-                self._serving.pop(request_id, None)
-                self._end_subscription(request_id)
-        call = self._subscriber(message, own)
-        if call is not None and call.on_notification is not None:
-            call.on_notification(message)
-        self._router.notification(message, own)
-
-    def _end_subscription(self, request_id: Union[str, int]) -> None:
-        """End a long-lived request that the server takes back, as it does to tear a subscription down."""
-        number = kinds.as_id(request_id)
-        call = self._calls.get(number) if number is not None else None
-        if call is not None and call.on_notification is not None:
-            call.settle({"result": {}})
-
-    def _subscriber(self, message: Mapping[str, Any], own: Optional[PendingCall]) -> Optional[PendingCall]:
-        """Return the long-lived request that a notification comes for, if there is one."""
-        if own is not None:
-            return own
-        params = message.get("params")
-        meta = params.get("_meta") if isinstance(params, dict) else None
-        number = kinds.as_id(meta.get(SUBSCRIPTION_ID_KEY)) if isinstance(meta, dict) else None
-        return self._calls.get(number) if number is not None else None
-
-    def _progress(self, message: Mapping[str, Any], own: Optional[PendingCall]) -> None:
-        params = message.get("params")
-        token = kinds.as_id(params.get("progressToken")) if isinstance(params, dict) else None
-        call = self._calls.get(token) if token is not None else None
-        if call is None and own is not None and own.resumes:
-            call = own
-        if call is None:
-            logger.debug("Ignored progress for no call in flight")
-            return
-        call.deadline.touch()
-        if call.progress is not None and isinstance(params, dict):
-            call.progress(params, own)
-
-    def _request(self, message: dict[str, Any], own: Optional[PendingCall]) -> None:
-        if not self._may_request():
-            self.report(ProtocolError(f"the server sent a request, {message['method']}, which it must not"))
-            return
-        if message["method"] == "ping":
-            frame = Frame(codec.encode({"jsonrpc": "2.0", "id": message["id"], "result": {}}))
-            if not self.channel.try_send(frame):
-                self._router.sender.submit(self._send_quietly, frame)
-            return
-        self._serving[message["id"]] = message["method"]
-        calls = [own] if own is not None else list(self._calls.values())
-        if not self._router.request(message, calls, self._respond):
-            logger.debug("Dropped the answer to %s: too many wait to be sent", message["method"])
-            self._serving.pop(message["id"], None)
-
     def _may_request(self) -> bool:
         # During the handshake there is no era yet, and a server may ping already.
         era = getattr(self, "era", None)
         return era is None or era.server_requests
-
-    def _respond(self, response: dict[str, Any]) -> None:
-        method = self._serving.pop(response["id"], None)
-        if method is None:
-            return  # The server took its request back.
-        try:
-            body = codec.encode(response)
-        except UsageError as fault:
-            logger.error("The answer to %s cannot be sent: %s", method, fault)
-            body = codec.encode(error_response(response["id"], -32603, "Internal error"))
-        self._send_quietly(Frame(body))
 
     def report(self, error: Exception) -> None:
         """Pass on a fault; where it can be told which call's answer it was, that call fails with it."""
         logger.debug("%s: %s", self.channel.peer, error)
         if isinstance(error, InvalidMessage):
             self.odd.note_junk(error.excerpt)
-            call = self._calls.get(error.request_id) if error.request_id is not None else None
+            call = self.calls.of_id(error.request_id)
             if call is not None:
                 text = f"{call.method}: {self.channel.peer}: {error}"
                 call.fail(InvalidMessage(text, excerpt=error.excerpt, request_id=call.id))
         self._router.report(error)
-
-    def retire(self, error: SessionExpired) -> None:
-        """Let no new call begin. Those in flight each get an answer of their own, or the same refusal."""
-        with self._lock:
-            if self.error is None:
-                self.error = error
-        self.watchers.over(error)
 
     def stream_stands(self, gap: bool) -> None:
         """See `Inbound.stream_stands`."""
@@ -495,18 +359,12 @@ class Connection:
         else:
             self.watchers.falls(error)
 
-    @property
-    def retiring(self) -> bool:
-        """Whether it only lives on for calls in flight."""
-        return isinstance(self.error, SessionExpired) and bool(self._calls)
+    def retire(self, error: SessionExpired) -> None:
+        """Let no new call begin, and those in flight go on."""
+        self.calls.retire(error)
+        self.watchers.over(error)
 
     def lost(self, error: MCPError) -> None:
         """Fail every call in flight, and every later one. Idempotent."""
-        with self._lock:
-            if self.error is not None and not isinstance(self.error, SessionExpired):
-                return
-            self.error = error
-            calls = list(self._calls.values())
-        for call in calls:
-            call.fail(self._fresh(call))
-        self.watchers.over(error)
+        if self.calls.end(error):
+            self.watchers.over(error)

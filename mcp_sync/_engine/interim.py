@@ -11,8 +11,8 @@ from .._concurrency.deadline import Deadline
 from .._concurrency.pending import PendingCall
 from .._protocol.methods import MethodSpec
 from ..errors import ClientClosed, MCPError, UsageError
+from .asides import LAST_WORD
 from .call_options import CallOptions
-from .connection import LAST_WORD
 
 if TYPE_CHECKING:
     from ..handlers import ProgressCallback

@@ -268,7 +268,7 @@ class Lifecycle:
 
         Only while an opening is under way, or has failed: then none of them is the current one.
         """
-        return [each for each in self._live.connections if not each.retiring]
+        return [each for each in self._live.connections if not each.calls.retiring]
 
     def _drop(self, dead: list[Connection]) -> None:
         """Clear connections away: reap the process, join the threads."""
@@ -369,7 +369,7 @@ class Lifecycle:
     @property
     def in_flight(self) -> int:
         """How many requests wait for their answer."""
-        return sum(len(connection._calls) for connection in list(self._live.connections))
+        return sum(len(connection.calls) for connection in list(self._live.connections))
 
     @property
     def is_lost(self) -> bool:

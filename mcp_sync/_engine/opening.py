@@ -193,7 +193,7 @@ class Opener:
         try:
             connection.dispatch(Frame(body, methods.DISCOVER.method, headers), call)
         except BaseException:
-            connection.forget(call)
+            connection.calls.pop(call.id, None)
             raise
         self._late = call
         if not call.wait(bound):
@@ -205,7 +205,7 @@ class Opener:
         call, self._late = self._late, None
         if call is None:
             return None
-        self.connection.forget(call)
+        self.connection.calls.pop(call.id, None)
         if not call.settled:
             return None
         try:
@@ -229,7 +229,7 @@ class Opener:
     def _adopt(self, verdict: Verdict) -> None:
         connection = self.connection
         if self._late is not None:
-            connection.forget(self._late)
+            connection.calls.pop(self._late.id, None)
         if TRAITS[verdict.version].modern:
             era: Era = self._stateless(verdict.version, verdict.server)
             connection.channel.configure(era.wire(self._listening))

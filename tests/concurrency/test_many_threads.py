@@ -98,7 +98,7 @@ def test_every_thread_gets_its_own_answers_on_a_shared_stream(scripts, tiny_swit
         assert client.call_tool("echo", {"nonce": "after"}).text == "after"
         ids = [message["id"] for message in target.now.sent if "id" in message]
         assert len(ids) == len(set(ids)) == THREADS * CALLS + len(ids) - THREADS * CALLS
-        assert not client._engine._connection._calls
+        assert not client._engine._connection.calls
         cancelled = [
             message["params"]["requestId"] for message in target.now.received("notifications/cancelled")
         ]
@@ -120,7 +120,7 @@ def test_every_thread_gets_its_own_answers_where_each_reads_its_own(tiny_switche
 
     with Client(target) as client:
         assert all(in_threads(work))
-        assert not client._engine._connection._calls
+        assert not client._engine._connection.calls
 
 
 def test_every_thread_gets_its_own_progress(tiny_switches):

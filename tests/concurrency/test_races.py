@@ -44,7 +44,7 @@ def test_an_answer_and_a_cancellation():
             for rival in at_once(lambda r=request: target.now.answer(r, text("done")), token.cancel):
                 rival.join()
             seen.add(outcome(call))
-        assert not client._engine._connection._calls
+        assert not client._engine._connection.calls
         cancelled = len(target.now.received("notifications/cancelled"))
     assert seen <= {"answered", "CallCancelled"}
     assert cancelled <= ROUNDS
@@ -59,7 +59,7 @@ def test_an_answer_and_the_end_of_the_time():
     with Client(DuplexTarget(modern(tools_call=late))) as client:
         for _ in range(ROUNDS):
             seen.add(outcome(Background(client.call_tool, "x", timeout=0.01)))
-        assert not client._engine._connection._calls
+        assert not client._engine._connection.calls
     assert seen <= {"answered", "CallTimeout"}
 
 
@@ -73,7 +73,7 @@ def test_an_answer_and_closing():
         for rival in at_once(lambda t=target, r=request: t.now.answer(r, text("done")), client.close):
             rival.join()
         seen.add(outcome(call))
-        assert not client._engine._connection._calls
+        assert not client._engine._connection.calls
     assert seen <= {"answered", "ClientClosed"}
 
 
@@ -140,7 +140,7 @@ def test_cancelling_and_calls_that_are_just_being_made():
                 *[lambda token=token: client.call_tool("x", cancel=token) for _ in range(4)], token.cancel
             )
             assert {outcome(call) for call in calls} <= {"answered", "CallCancelled"}
-        assert not client._engine._connection._calls
+        assert not client._engine._connection.calls
 
 
 def test_many_clients_open_and_close_at_the_same_time():

@@ -9,6 +9,7 @@ import threading
 import weakref
 
 import pytest
+from concurrency.striking import strike_at
 
 from mcp_sync import CancelToken, Client
 from mcp_sync.errors import CallCancelled, ClientClosed
@@ -58,7 +59,7 @@ def test_a_call_whose_token_is_cancelled_already_is_not_sent():
         assert caught.value.request_sent is False
         assert target.now.received("tools/call") == []
         assert target.now.received("notifications/cancelled") == []
-        assert not client._engine._connection._calls
+        assert not client._engine._connection.calls
 
 
 def test_a_token_that_is_cancelled_after_the_answer_changes_nothing():
@@ -147,7 +148,7 @@ def test_an_exception_in_the_waiting_thread_cancels_the_request_and_leaves_the_c
         interruption.join()
         request = target.now.received("tools/call")[0]
         assert target.now.expect("notifications/cancelled")["params"]["requestId"] == request["id"]
-        assert not client._engine._connection._calls
+        assert not client._engine._connection.calls
         call = Background(client.call_tool, "x")
         target.now.answer(target.now.expect("tools/call", 2)[-1], text("done"))
         assert call.result().text == "done"
@@ -189,7 +190,7 @@ def test_a_signal_handler_may_close_the_client_while_the_main_thread_waits(alarm
     signal.signal(signal.SIGUSR1, before)
 
 
-TRACED = ("_engine/connection", "_engine/engine", "_concurrency/pending")
+TRACED = ("_engine/connection", "_engine/call_table", "_engine/engine", "_concurrency/pending")
 
 
 def test_a_signal_handler_may_close_the_client_between_any_two_lines_of_a_call():
@@ -226,3 +227,14 @@ def test_a_signal_handler_may_close_the_client_between_any_two_lines_of_a_call()
             break
         line += 1
     assert line > 30
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="signals are looked for at more points, unsafe ones")
+def test_a_signal_handler_that_raises_at_any_point_of_a_call_leaves_no_call_in_flight():
+    target = DuplexTarget(modern(tools_call=lambda request: text("done")))
+    with Client(target) as client:
+        number = 1
+        while strike_at(number, lambda: client.call_tool("x", timeout=20), "/mcp_sync/_engine/"):
+            assert not client._engine.in_flight, number
+            number += 1
+    assert number > 30

@@ -120,7 +120,7 @@ def test_a_timeout_tells_of_what_came_and_fits_no_call(target):
         target.now.say({"id": str(request["id"]) + "0" * 90, "error": {"code": 1, "message": "secret"}})
         target.now.say("junk" * 99)
         target.now.sync()
-        call = client._engine._connection._calls[request["id"]]
+        call = client._engine._connection.calls[request["id"]]
         error = client._engine._connection.timeout_error(call)
         call.fail(error)
         assert waiting.error() is error
@@ -156,7 +156,7 @@ def test_a_second_answer_to_the_same_call_is_dropped(client, channel):
     channel.answer(request, text("second"))
     channel.sync()
     assert waiting.result().text == "first"
-    assert not client._engine._connection._calls
+    assert not client._engine._connection.calls
 
 
 def test_an_answer_that_nobody_waits_for_is_dropped_quietly(client, channel, caplog):

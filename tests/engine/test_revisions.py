@@ -245,7 +245,7 @@ def test_what_json_cannot_hold_is_refused_by_its_path_and_harms_nothing(argument
         with pytest.raises(UsageError):
             client.notify("acme/note", arguments)
         assert client.call_tool("x").text == "done"
-        assert not client._engine._connection._calls
+        assert not client._engine._connection.calls
 
 
 # --- what is known of the server -------------------------------------------------------------------------

@@ -314,7 +314,7 @@ def test_requests_whose_refusals_nobody_takes_are_forgotten():
     assert entered.wait(10)
     target.now.say(*(asking(number, "vendor/what") for number in range(50)))
     target.now.sync()
-    assert len(client._engine._connection._serving) <= 3
+    assert len(client._engine._connection._unasked._serving) <= 3
     leave.set()
     client.close()
 

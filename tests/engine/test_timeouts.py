@@ -21,7 +21,7 @@ def progress(token, amount=1):
 
 
 def deadline_of(client, request):
-    return client._engine._connection._calls[request["id"]].deadline
+    return client._engine._connection.calls[request["id"]].deadline
 
 
 def test_a_call_ends_at_its_timeout_and_says_what_it_waited_for():
@@ -243,7 +243,7 @@ def test_the_server_is_told_once_that_nobody_waits_and_its_late_answer_is_droppe
         target.now.answer(waiting, text("done"))
         assert other.result().text == "done"
         assert len(target.now.received("notifications/cancelled")) == 1
-        assert not client._engine._connection._calls
+        assert not client._engine._connection.calls
     assert not caplog.records
 
 
