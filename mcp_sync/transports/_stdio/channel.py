@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Optional
 from ..._concurrency.deadline import Deadline
 from ..._concurrency.pending import PendingCall
 from ..._concurrency.threads import join_all, spawn
+from ..._protocol.visible import clean
 from ...errors import ConnectFailed, ConnectionLost, UsageError
 from .._base import Frame, Inbound, Settings, Wire
 from .._duplex import Intake, Outlet
@@ -58,7 +59,10 @@ class StdioChannel:
     def __init__(self, target: Stdio, settings: Settings) -> None:
         self._target = target
         self._settings = settings
-        self.peer = shown_command((target.command, *target.args), _PEER_LENGTH)
+        shown = shown_command((target.command, *target.args), _PEER_LENGTH)
+        # A command alone may be that of several servers.
+        self._name = clean(target.name or "")
+        self.peer = f"{self._name} ({shown})" if self._name else shown
         self._server: Optional[_Server] = None
         self._closed = False
         # Until when the end may take, for a start that finds out later that there was one.
@@ -72,7 +76,12 @@ class StdioChannel:
         """
         target = self._target
         env = child_environment(target.env, target.inherit_env)
-        process = ServerProcess((target.command, *target.args), env, target.cwd)
+        try:
+            process = ServerProcess((target.command, *target.args), env, target.cwd)
+        except ConnectFailed as error:
+            if self._name:
+                error.args = (f"{self._name}: {error}",)
+            raise
         self._server = self._serve(process, Intake(inbound, self.peer, logger))
         # The reading thread ends the process then; whoever collects the garbage waits for nothing.
         self._finalizer = weakref.finalize(self, process.stdout_wake.set)

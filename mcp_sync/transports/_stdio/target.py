@@ -8,10 +8,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
-from ..._concurrency.deadline import Deadline
-from ..._protocol.visible import clean
-from ...errors import ConnectFailed, UsageError
-from .._base import Inbound, Settings
+from ...errors import UsageError
+from .._base import Settings
 from .channel import StdioChannel
 from .launch import INHERIT
 from .masking import masked
@@ -93,25 +91,7 @@ class Stdio:
 
     def channel(self, settings: Settings) -> StdioChannel:
         """Make a channel; its `start` starts the process."""
-        return StdioChannel(self, settings) if not self.name else _NamedChannel(self, settings)
-
-
-class _NamedChannel(StdioChannel):
-    """Says in errors which server it is: a command may be that of several."""
-
-    def __init__(self, target: Stdio, settings: Settings) -> None:
-        super().__init__(target, settings)
-        self._name = clean(target.name or "")
-        self.peer = f"{self._name} ({self.peer})"
-
-    def start(self, inbound: Inbound, deadline: Deadline) -> None:
-        """See `StdioChannel.start`."""
-        try:
-            super().start(inbound, deadline)
-        except ConnectFailed as error:
-            if self.peer not in str(error):
-                error.args = (f"{self._name}: {error}", *error.args[1:])
-            raise
+        return StdioChannel(self, settings)
 
 
 def _text(what: str, value: Any) -> str:
