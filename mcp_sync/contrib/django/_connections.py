@@ -70,6 +70,20 @@ class StoreLocked(AuthError):
     alias = ""
 
 
+class StoreSlow(AuthError):
+    """The database of the token store has not done what was asked of it in time."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, transient=True)
+
+
+def is_of_database(error: BaseException) -> bool:
+    """Whether an error says that the database of the token store cannot be used, or not in time."""
+    return isinstance(error, StoreSlow) or (
+        isinstance(error, AuthError) and isinstance(error.__cause__, DatabaseError)
+    )
+
+
 def is_test_case() -> bool:
     """Whether this thread's connection is in the transaction that ends a test."""
     blocks = getattr(connections[conf.get("DATABASE")], "atomic_blocks", None) or [None]
@@ -273,12 +287,12 @@ class _Helpers:
                 self._workers = Workers("django", "store", _THREADS, _WAITING, _CONNECTION_AGE)
             is_coming = self._workers.submit(_do, operation, future)
         if not is_coming:
-            raise AuthError("no thread can be had that reads the token store")
+            raise StoreSlow("no thread can be had that reads the token store")
         try:
             return future.result(left.remaining())
         except FutureTimeout:
             if future.cancel() or not future.done():
-                raise AuthError("the database of the token store takes too long") from None
+                raise StoreSlow("the database of the token store takes too long") from None
             return future.result()
         finally:
             del future  # A frame that knows its own error is a circle, and keeps connections alive.

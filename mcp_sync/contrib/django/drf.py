@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db import DatabaseError, connections
+from django.db import connections
 from django.utils.cache import add_never_cache_headers
 from rest_framework.response import Response
 from rest_framework.views import exception_handler as usual_handler
@@ -17,7 +17,7 @@ from rest_framework.views import set_rollback
 
 from ...errors import AuthorizationRequired, InputRequired, InsufficientScope, MCPError
 from . import conf
-from ._connections import StoreLocked
+from ._connections import StoreLocked, is_of_database
 from .middleware import IS_PROGRAM, answer_to, failure_of, logger
 
 _WAIT_FOR_PEOPLE = (AuthorizationRequired, InsufficientScope, InputRequired)
@@ -39,7 +39,7 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Any:
     """
     if not isinstance(error, MCPError):
         return usual_handler(error, context)
-    if isinstance(error, StoreLocked) or isinstance(error.__cause__, DatabaseError):
+    if isinstance(error, StoreLocked) or is_of_database(error):
         return None  # The middleware knows what to do, once the transaction of the view is over.
     if isinstance(error, InputRequired) and _is_rolled_back():
         # Likewise: what is kept of it now would be rolled back.

@@ -17,16 +17,16 @@ from ... import types
 from ...elicitation import cancel, decline
 from ...errors import (
     AuthorizationRequired,
-    CallTimeout,
     EnvelopeRejected,
     InsufficientScope,
     MCPError,
     UsageError,
 )
 from . import pending
+from ._connections import is_of_database
 from .authorization import path_of
 from .forms import QuestionForm
-from .middleware import BACK, NO_DATABASE, answer_to
+from .middleware import BACK, NO_DATABASE, answer_to, status_of
 from .models import PendingInput
 from .views import Page
 
@@ -124,9 +124,10 @@ class PendingInputView(Page):
             return self.problem(f"{str(error)[:1].upper()}{str(error)[1:]}.", 409)
         except MCPError as error:
             logger.warning("The call %s could not go on: %s", self.row.pk, error)
-            status = 504 if isinstance(error, CallTimeout) else 502
             text = "The server cannot be reached; your answer was not sent."
-            return self.problem(text, status, (path_of("input", self.row.pk), "Answer once more"))
+            text = NO_DATABASE if is_of_database(error) else text
+            again = (path_of("input", self.row.pk), "Answer once more")
+            return self.problem(text, status_of(error), again)
         return HttpResponseRedirect(path_of("input", self.row.pk))
 
     def go_on(self) -> str:

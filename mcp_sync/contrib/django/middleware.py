@@ -22,7 +22,6 @@ from django.utils.cache import add_never_cache_headers
 
 from ..._envelope import server_key
 from ...errors import (
-    AuthError,
     AuthorizationRequired,
     CallTimeout,
     InputRequired,
@@ -32,7 +31,7 @@ from ...errors import (
 )
 from ...errors._printable import printable
 from . import conf, pending, signals
-from ._connections import StoreLocked
+from ._connections import StoreLocked, is_of_database
 from .authorization import ConnectionRequired, connection_required, path_of
 from .server import request_views
 from .servers import mcp
@@ -75,8 +74,8 @@ class McpSyncMiddleware:
     - A call that waits for input is kept, and the user redirected to its form; JSON gets 409 with a link.
     - A server that fails is 502, one that is busy 503, one that is too slow 504, unless ``ERROR_PAGES`` is
       false.
-    - A token store whose database is down is 503. With ``DEBUG``, Django shows this error, and those of
-      servers.
+    - A token store whose database is down or too slow is 503. With ``DEBUG``, Django shows this error, and
+      those of servers.
     - Where the token store cannot be used before the transaction of the view has ended, because that, or who
       waits for its end, has locked what is needed, the token is refreshed afterwards, and a GET repeated; a
       form gets 503.
@@ -126,7 +125,7 @@ class McpSyncMiddleware:
         hide_secrets(request)
         if isinstance(error, StoreLocked):
             return _again(request, error)
-        if isinstance(error, AuthError) and isinstance(error.__cause__, DatabaseError):
+        if is_of_database(error):
             logger.error("The database of the token store failed", exc_info=error)
             return _unavailable(request)
         answer = answer_to(request, error, getattr(request, IS_PROGRAM, False))
@@ -273,6 +272,7 @@ def status_of(error: BaseException) -> int:
         return 409
     if isinstance(error, CallTimeout):
         return 504
-    if getattr(error, "status", None) in _BUSY or getattr(error, "transient", False):
+    is_busy = getattr(error, "status", None) in _BUSY or getattr(error, "transient", False)
+    if is_busy or is_of_database(error):
         return 503
     return 502

@@ -27,6 +27,7 @@ from ...auth._errand import Errand
 from ...auth._records import Key
 from ...errors import AccessDenied, AuthError, CallTimeout, MCPError, UsageError
 from . import conf
+from ._connections import is_of_database
 from .authorization import address_of, path_of, principal_of
 from .middleware import BACK, NO_DATABASE, SCOPES
 from .models import PendingFlow
@@ -161,9 +162,8 @@ class ServerView(Page):
 
     def failed(self, error: MCPError) -> HttpResponse:
         """Return the page for an error of an authorization server, of the token store, or on the way."""
-        cause = error.__cause__
         logger.warning("Connecting to %s failed: %s", self.server.alias, error)
-        if isinstance(cause, DatabaseError):
+        if is_of_database(error):
             return self.problem(NO_DATABASE, 503)
         if isinstance(error, CallTimeout):
             return self.problem("The server did not answer in time. Please try again later.", 504)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 
 import pytest
 from django.contrib.auth import get_user_model
@@ -13,7 +14,9 @@ from django.db.backends.signals import connection_created
 from mcp_sync.contrib.django import _connections, mcp
 from mcp_sync.contrib.django._connections import StoreLocked
 from mcp_sync.contrib.django.authorization import ConnectionRequired
+from mcp_sync.contrib.django.middleware import status_of
 from mcp_sync.contrib.django.models import Grant
+from mcp_sync.errors import AuthError
 
 from .conftest import browser_of, connect
 
@@ -112,6 +115,31 @@ def test_a_call_ends_soon_and_no_token_is_lost(guarded, ada, browser, writes):
     mcp.reset()
     assert mcp["guarded"].for_user(ada).call_tool("whoami").text == "ada at the server"
     assert guarded.auth.asked["refresh_token"] == 1
+
+
+@pytest.mark.parametrize("journal", ["delete"], indirect=True)
+def test_a_database_that_is_too_slow_is_no_fault_of_a_server(browser, atomic_requests, monkeypatch):
+    assert browser.get("/whoami/").content == b"ada at the server"
+    monkeypatch.setattr(_connections, "_PATIENCE", 0.1)
+    busy, go_on = threading.Barrier(_connections._THREADS + 1), threading.Event()
+
+    def keep_busy():
+        with suppress(AuthError):
+            _connections._helpers.run(lambda: (busy.wait(PATIENCE), go_on.wait(PATIENCE)))
+
+    waiting = [threading.Thread(target=keep_busy) for _ in range(_connections._THREADS)]
+    for each in waiting:
+        each.start()
+    busy.wait(PATIENCE)
+    mcp.users.forget("guarded")  # So that no token is known.
+    page = browser.get("/whoami/")
+    told = browser.get("/whoami/", headers={"accept": "application/json"})
+    go_on.set()
+    for each in waiting:
+        each.join(PATIENCE)
+    assert (page.status_code, "The database cannot be reached" in page.content.decode()) == (503, True)
+    assert (told.status_code, told.json()["error"]) == (503, "temporarily_unavailable")
+    assert status_of(_connections.StoreSlow("too late")) == 503
 
 
 def test_a_request_that_waits_for_the_refresh_of_another_does_not_keep_that_from_being_written(
