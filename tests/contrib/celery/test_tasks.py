@@ -828,18 +828,35 @@ def test_who_was_killed_while_answering_makes_room_for_another_answer(
     answer(result, answers)
     with pytest.raises(AlreadyAnswered):
         answer(result, answers)
-    # It was alive after all, and its answer comes now.
-    late = (sent[0][0], {key: {"action": "decline"} for key in answers}, [name, "another"])
+    registry = served(app)
+    with registry.override({"demo": fake}), Worked(app.tasks[RESUME]) as task:
+        assert task.run(*sent[0])["content"][0]["text"] == "hello"
+    registry.close()
+
+
+# A broker hands out again also what no worker has begun: a worker may have been stopped with it.
+@pytest.mark.parametrize("is_again", [False, True])
+def test_an_answer_that_comes_to_a_worker_when_another_counts_goes_to_no_server(
+    shared: Celery, is_again: bool, monkeypatch: Any
+) -> None:
+    app, fake, now, sent = shared, FakeServer(tools=[greet]), [0.0], []
+    answers, result = asked(app, fake), app.AsyncResult("job-1")
+    monkeypatch.setattr("mcp_sync.contrib.celery._questions._now", lambda: now[0])
+    monkeypatch.setattr(app.tasks[RESUME], "apply_async", lambda args, **_: sent.append(args))
+    answer(result, answers)
+    with pytest.raises(AlreadyAnswered):
+        answer(result, answers)
+    now[0] = 61.0
+    answer(result, answers)
+    late, counts = sent
     registry = served(app)
     with registry.override({"demo": fake}):
-        for is_again in (False, True):
-            # A broker hands out again also what no worker has begun.
-            again = {"delivery_info": {"redelivered": is_again}}
-            with Worked(app.tasks[RESUME], **again) as task, pytest.raises(Ignore):
+        with Worked(app.tasks[RESUME], delivery_info={"redelivered": is_again}) as task:
+            with pytest.raises(Ignore):
                 task.run(*late)
-        assert fake.count("tools/call") == 1
+            assert fake.count("tools/call") == 1
         with Worked(app.tasks[RESUME]) as task:
-            assert task.run(*sent[0])["content"][0]["text"] == "hello"
+            assert task.run(*counts)["content"][0]["text"] == "hello"
     registry.close()
 
 
