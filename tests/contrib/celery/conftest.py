@@ -7,9 +7,9 @@ import os
 import queue
 import shutil
 import signal
-import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -20,6 +20,8 @@ from typing import Any, Callable
 import pytest
 
 from mcp_sync.testing import FakeServer, FakeTool, FaultPlan, ToolContext
+
+from ..listening import wait_for
 
 PATIENCE = 60
 ROOT = Path(__file__).parents[3]
@@ -83,31 +85,18 @@ def fake(gate: Gate) -> FakeServer:
     return FakeServer(tools=[echo, hang, report, greet, *tasks], poll_interval_ms=200)
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
-
-
 class RedisServer:
-    """A Redis that keeps what it has when it is killed."""
+    """A Redis that keeps what it has when it is killed. It listens at a socket, and at no port."""
 
-    def __init__(self, folder: Path) -> None:
-        self.port = free_port()
-        self.url = f"redis://127.0.0.1:{self.port}/0"
+    def __init__(self, folder: str) -> None:
+        self.socket = f"{folder}/socket"
         self._folder = folder
 
     def start(self) -> None:
-        options = ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self._folder)]
+        options = ["--port", "0", "--unixsocket", self.socket, "--dir", self._folder]
         kept = ["--save", "", "--appendonly", "yes", "--appendfsync", "always"]
         self._process = subprocess.Popen(["redis-server", *options, *kept], stdout=subprocess.DEVNULL)
-        until = time.monotonic() + 20
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", self.port), 1).close()
-                return
-            except OSError:
-                assert time.monotonic() < until, "Redis does not start"
-                time.sleep(0.05)
+        wait_for(self.socket, self._process)
 
     def kill(self) -> None:
         self._process.kill()
@@ -115,20 +104,15 @@ class RedisServer:
 
 
 @pytest.fixture
-def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
+def redis_server() -> Iterator[RedisServer]:
     if shutil.which("redis-server") is None:
         pytest.fail("these tests need redis-server: apt-get install redis-server")
-    folder = tmp_path / "redis"
-    folder.mkdir()
-    made = RedisServer(folder)
-    made.start()
-    yield made
-    made.kill()
-
-
-@pytest.fixture
-def redis_url(redis_server: RedisServer) -> str:
-    return redis_server.url
+    # The path of a socket has to be short.
+    with tempfile.TemporaryDirectory(prefix="mcp-sync-redis-") as folder:
+        made = RedisServer(folder)
+        made.start()
+        yield made
+        made.kill()
 
 
 class Worker:
@@ -156,8 +140,8 @@ class Worker:
 
 
 def environment(url: str, redis: str) -> dict[str, str]:
-    path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
-    return {**os.environ, "PYTHONPATH": path, "MCP_URL": url, "REDIS_URL": redis, "PYTHONWARNINGS": "ignore"}
+    told = {"MCP_URL": url, "REDIS_SOCKET": redis, "PYTHONWARNINGS": "ignore"}
+    return {**os.environ, **told, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
 
 
 class Sent:
@@ -225,9 +209,11 @@ def results(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def told(fake: FakeServer, faults: FaultPlan, redis_url: str, results: str) -> Iterator[dict[str, str]]:
+def told(
+    fake: FakeServer, faults: FaultPlan, redis_server: RedisServer, results: str
+) -> Iterator[dict[str, str]]:
     with fake.serve_http(faults=faults) as endpoint:
-        yield {**environment(endpoint.url, redis_url), "RESULTS": results}
+        yield {**environment(endpoint.url, redis_server.socket), "RESULTS": results}
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""An application of Celery: its broker and results are in Redis, its server is at ``MCP_URL``."""
+"""An application of Celery: broker and results are in Redis at ``REDIS_SOCKET``, its server at ``MCP_URL``."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from celery.exceptions import SoftTimeLimitExceeded
 from mcp_sync import CallTimeout
 from mcp_sync.contrib.celery import MCPTask, use_servers
 
-redis = os.environ.get("REDIS_URL", "redis://127.0.0.1:1/0")
-app = Celery("jobs", broker=redis, backend=redis)
+redis = os.environ.get("REDIS_SOCKET", "/nowhere")
+app = Celery("jobs", broker=f"redis+socket://{redis}", backend=f"redis+socket://{redis}")
 app.conf.update(
     broker_connection_retry_on_startup=False,
     # What a dead worker had taken goes to the next one, soon.
@@ -29,7 +29,7 @@ def redis_of_tests() -> Any:
     """Return where tasks leave notes for the tests."""
     from redis import Redis
 
-    return Redis.from_url(redis)
+    return Redis(unix_socket_path=redis)
 
 
 url = os.environ.get("MCP_URL", "http://127.0.0.1:9/mcp")

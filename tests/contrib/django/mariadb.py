@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from .listening import PATIENCE, wait_for
+from ..listening import PATIENCE, wait_for
 
 
 def program(name: str) -> str | None:

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ..listening import PATIENCE, wait_for
 from . import postgres
-from .listening import PATIENCE, wait_for
 
 _SESSIONS = 20  # of PostgreSQL, for all clients
 
