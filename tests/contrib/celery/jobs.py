@@ -1,4 +1,4 @@
-"""An application of Celery: broker and results are in Redis at ``REDIS_SOCKET``, its server at ``MCP_URL``."""
+"""An application of Celery. Broker and results: the Redis at ``REDIS_SOCKET``; the server: ``MCP_URL``."""
 
 from __future__ import annotations
 
