@@ -25,7 +25,8 @@ Calls that are more than a request and its answer:
   way, ``subscribed``: what a session is subscribed to;
 - ``cache``: keeps answers: ``cache_keys`` under what, ``cache_entry`` as what, ``cache_shelf`` in which
   store; ``flights``: one request for many who want the same;
-- ``tools``: what was learned of tools that were listed; ``observing``: tells an observer.
+- ``tools``: what was learned of tools that were listed; ``observing``: tells an observer; ``waits``: how a
+  caller waits for something else than an answer.
 
 How it is put together:
 

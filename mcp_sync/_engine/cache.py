@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, TypeVar, 
 from pydantic import BaseModel
 
 from .._concurrency.deadline import Deadline
+from .._concurrency.pending import PendingCall
 from .._concurrency.workers import Workers
 from .._protocol import methods
 from .._protocol.methods import MethodSpec
@@ -34,7 +35,7 @@ from .cache_entry import Entry, copied, owned
 from .cache_keys import Keys, Place
 from .cache_shelf import Found, Shelf, now
 from .call_options import NO_OPTIONS, CallOptions
-from .flights import Flight, Flights, turn_of
+from .flights import Flight, Flights
 
 if TYPE_CHECKING:
     from .connection import Connection
@@ -253,8 +254,8 @@ class ResponseCache:
         if flight.thread == threading.get_ident():
             # A callback of that very call, which cannot go on before this one.
             return self._fetch_or_stale(asked, found)
-        turn = turn_of(asked.spec.method, asked.deadline)
-        in_time = flight.wait(turn, asked.options.cancel)
+        waiter = PendingCall(0, asked.spec.method, asked.deadline)
+        in_time = flight.wait(waiter, asked.options.cancel)
         if in_time:
             asked.deadline.touch()
         if flight.entry is not None:
@@ -264,7 +265,7 @@ class ResponseCache:
             if found.stale is not None:
                 return self._stale(asked, found.stale, "it cannot be reached, or is too slow")
             if not in_time:
-                raise asked.connection.timeout_error(turn)
+                raise asked.connection.timeout_error(waiter)
         return None
 
     def _fetch_or_stale(self, asked: _Asked, found: Found, flight: Optional[Flight] = None) -> Entry:

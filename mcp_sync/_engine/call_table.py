@@ -80,7 +80,7 @@ class CallTable(dict[int, PendingCall]):
 
     # --- which call a message is for -------------------------------------------------------------
 
-    def answered(self, response: Mapping[str, Any], own: Optional[PendingCall]) -> Optional[PendingCall]:
+    def of_response(self, response: Mapping[str, Any], own: Optional[PendingCall]) -> Optional[PendingCall]:
         """Return the call that a response is for, ``None`` if there is none.
 
         Args:

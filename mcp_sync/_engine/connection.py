@@ -37,6 +37,7 @@ from .progress import ProgressSink
 from .resumption import with_resumption
 from .router import Router
 from .unasked import Unasked
+from .waits import settled_in_time
 from .watchers import Watchers
 
 logger = logging.getLogger("mcp_sync.session")
@@ -166,7 +167,7 @@ class Connection:
             frame = with_resumption(frame, call, era, options, self.channel)
         return frame, progress
 
-    def prepare(self, spec: MethodSpec, deadline: Deadline) -> PendingCall:
+    def new_call(self, spec: MethodSpec, deadline: Deadline) -> PendingCall:
         """Make the call for a request that is about to be sent."""
         return PendingCall(self._next_id(), spec.method, deadline)
 
@@ -225,23 +226,19 @@ class Connection:
             seconds: How long at most, ``None``: up to the deadline.
             cancel: The token of the call.
             deadline: That of the call.
-            entered: Is handed the wait itself; to settle it is to end it.
+            entered: Is handed the call to wait with; to settle it is to end the wait.
 
         Raises:
             MCPError: What ends the wait: the token, the end of the client.
         """
-        turn = self.prepare(spec, deadline if seconds is None else deadline.within(seconds))
+        waiter = self.new_call(spec, deadline if seconds is None else deadline.within(seconds))
         try:
-            self.calls.enter(turn)
-            if cancel is not None:
-                cancel.watch(turn)
+            self.calls.enter(waiter)
             if entered is not None:
-                entered(turn)
-            if turn.wait():
-                turn.result()
+                entered(waiter)
+            settled_in_time(waiter, cancel)
         finally:
-            self.calls.pop(turn.id, None)
-            turn.forget_outcome()
+            self.calls.pop(waiter.id, None)
         deadline.touch()
 
     def timeout_error(self, call: PendingCall) -> CallTimeout:
@@ -296,7 +293,7 @@ class Connection:
             call.deadline.touch()  # Whatever comes on its own stream is a sign of life.
         kind = kinds.classify(message)
         if kind is kinds.RESPONSE:
-            self._answer(message, call)
+            self._response(message, call)
         elif kind is kinds.NOTIFICATION:
             self._unasked.notification(message, call)
         elif kind is kinds.REQUEST and self._may_request():
@@ -309,8 +306,8 @@ class Connection:
         else:
             self.report(InvalidMessage("what arrived is no JSON-RPC message", excerpt=repr(message)[:200]))
 
-    def _answer(self, message: dict[str, Any], own: Optional[PendingCall]) -> None:
-        call = self.calls.answered(message, own)
+    def _response(self, message: dict[str, Any], own: Optional[PendingCall]) -> None:
+        call = self.calls.of_response(message, own)
         if call is None:
             self._drop_answer(message)
             return

@@ -7,9 +7,9 @@ from collections.abc import Hashable
 from typing import Optional
 
 from .._concurrency.cancel import CancelToken
-from .._concurrency.deadline import Deadline
 from .._concurrency.pending import PendingCall
 from .cache_entry import Entry
+from .waits import settled_in_time
 
 # More requests than this are not remembered.
 _MOST = 1000
@@ -34,34 +34,26 @@ class Flight:
         self.failed = False
         self.overtaken = False
         self.key: Hashable = None
-        self._turns: list[PendingCall] = []
+        self._waiters: list[PendingCall] = []
         self._over = False
 
     def end(self) -> None:
         """Wake all who wait."""
         self._over = True
-        for turn in list(self._turns):
-            turn.settle({})
+        for waiter in list(self._waiters):
+            waiter.settle({})
 
-    def wait(self, turn: PendingCall, cancel: Optional[CancelToken]) -> bool:
+    def wait(self, waiter: PendingCall, cancel: Optional[CancelToken]) -> bool:
         """Wait until it is over; return whether that was in time.
 
         Raises:
             CallCancelled: ``cancel`` was cancelled.
         """
-        try:
-            self._turns.append(turn)
-            # In this order, as `end` does the reverse: so one of the two sees the other.
-            if self._over:
-                turn.settle({})
-            if cancel is not None:
-                cancel.watch(turn)
-            if not turn.wait():
-                return False
-            turn.result()
-            return True
-        finally:
-            turn.forget_outcome()
+        self._waiters.append(waiter)
+        # In this order, as `end` does the reverse: so one of the two sees the other.
+        if self._over:
+            waiter.settle({})
+        return settled_in_time(waiter, cancel)
 
 
 class Flights:
@@ -113,8 +105,3 @@ class Flights:
             self._alone.add(key)
         else:
             self._alone = {key}
-
-
-def turn_of(method: str, deadline: Deadline) -> PendingCall:
-    """Return what a caller waits with."""
-    return PendingCall(0, method, deadline)

@@ -13,6 +13,7 @@ from .._protocol.methods import MethodSpec
 from ..errors import ClientClosed, MCPError, UsageError
 from .asides import LAST_WORD
 from .call_options import CallOptions
+from .waits import settled_in_time
 
 if TYPE_CHECKING:
     from ..handlers import ProgressCallback
@@ -44,7 +45,7 @@ class InterimCall:
         self._reported = False
         # Set and read in single steps: whoever sets one looks at the other afterwards, so no wake is missed.
         self._woken = False
-        self._turn: Optional[PendingCall] = None
+        self._waiter: Optional[PendingCall] = None
 
     @property
     def session(self) -> ClientSession:
@@ -83,33 +84,29 @@ class InterimCall:
     def pause(self, seconds: float) -> None:
         """See `Interim.pause`. Needs no connection: the server may be away meanwhile."""
         cancel, deadline = self._options.cancel, self._deadline
-        turn = PendingCall(0, self.method, deadline.within(seconds))
-        pause = _Pause(turn)
+        waiter = PendingCall(0, self.method, deadline.within(seconds))
+        pause = _Pause(waiter)
         self._engine.accompany(pause)
         try:
-            if cancel is not None:
-                cancel.watch(turn)
-            self._turn = turn
+            self._waiter = waiter
             if self._woken:
-                turn.settle({})
-            if turn.wait():
-                turn.result()
+                waiter.settle({})
+            settled_in_time(waiter, cancel)
         finally:
-            self._turn = None
+            self._waiter = None
             self._woken = False
             self._engine.part(pause)
-            turn.forget_outcome()
         deadline.touch()
         if deadline.expired:
             connection = self._engine.latest(deadline, cancel)
-            raise connection.timeout_error(connection.prepare(self._spec, deadline))
+            raise connection.timeout_error(PendingCall(0, self.method, deadline))
 
     def wake(self) -> None:
         """See `Interim.wake`."""
         self._woken = True
-        turn = self._turn
-        if turn is not None:
-            turn.settle({})
+        waiter = self._waiter
+        if waiter is not None:
+            waiter.settle({})
 
     def answer(self, requests: Mapping[str, Any]) -> dict[str, Any]:
         """See `Interim.answer`."""
@@ -160,13 +157,13 @@ class InterimCall:
 class _Pause:
     """Ends the pause of a call when its client is closed. See `lifecycle.Companion`."""
 
-    def __init__(self, turn: PendingCall) -> None:
-        self._turn = turn
+    def __init__(self, waiter: PendingCall) -> None:
+        self._waiter = waiter
         self.threads: list[threading.Thread] = []
 
     def stop(self) -> None:
         """Wake who waits."""
-        self._turn.fail(ClientClosed("the client was closed"))
+        self._waiter.fail(ClientClosed("the client was closed"))
 
     def after_fork_in_child(self) -> None:
         """Do nothing: the thread that waits is one of the parent."""

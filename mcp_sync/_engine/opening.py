@@ -30,6 +30,7 @@ from ..errors import CallTimeout, ConnectFailed, ConnectionLost, HTTPStatusError
 from ..options import Retry, Timeouts
 from .call_options import NO_OPTIONS
 from .connection import Connection
+from .waits import settled_in_time
 
 # How many times `Timeouts.probe` a server may take that has the probe for itself: see there.
 _PATIENCE_WITH_EXCHANGES = 5
@@ -58,7 +59,7 @@ class Opener:
         timeouts: The client's bounds.
         retry: How long a server may have the client wait.
         deadline: When the opening has to be done.
-        fall_back: Does what ``connect`` does, over the older transport; ``None`` if there is none.
+        connect_older: Does what ``connect`` does, over the older transport. Only where there is one.
     """
 
     def __init__(
@@ -69,10 +70,10 @@ class Opener:
         timeouts: Timeouts,
         retry: Retry,
         deadline: Deadline,
-        fall_back: Optional[Callable[[], Connection]] = None,
+        connect_older: Callable[[], Connection],
     ) -> None:
         self._connect = connect
-        self._connect_older = fall_back
+        self._connect_older = connect_older
         self._identity = identity
         self._listening = listening
         self._timeouts = timeouts
@@ -160,7 +161,6 @@ class Opener:
 
     def _fall_back(self) -> Optional[MCPError]:
         """Go over to the older transport; return why it is not there."""
-        assert self._connect_older is not None
         self._end_connection()
         try:
             self._patiently(self._start, self._connect_older)
@@ -186,7 +186,7 @@ class Opener:
             patience *= _PATIENCE_WITH_EXCHANGES
         bound = self._deadline.within(patience)
         # On a shared stream the call outlives the wait; a POST of its own ends with it.
-        call = connection.prepare(methods.DISCOVER, self._deadline if duplex else bound)
+        call = connection.new_call(methods.DISCOVER, self._deadline if duplex else bound)
         params = era.params({}, {})
         body = connection.encode(methods.DISCOVER.method, params, call.id)
         headers = era.headers(methods.DISCOVER, params)
@@ -264,11 +264,11 @@ class Opening:
     def __init__(self, target: str) -> None:
         self._target = target
         self.thread: Optional[threading.Thread] = None
-        self.waiting: list[PendingCall] = []
+        self.waiters: list[PendingCall] = []
         self._over = False
         self._connection: Optional[Connection] = None
         self._error: Optional[BaseException] = None
-        # Guards `waiting`, `_over`, `_connection` and `_error`. Re-entrant, as the engine's.
+        # Guards `waiters`, `_over`, `_connection` and `_error`. Re-entrant, as the engine's.
         self._lock = threading.RLock()
 
     def end(self, connection: Optional[Connection], error: Optional[BaseException] = None) -> None:
@@ -276,11 +276,11 @@ class Opening:
         with self._lock:
             if self._over:
                 return
-            # The frames of the error would keep the client alive, and each waiter raises a copy anyway.
+            # The frames of the error would keep the client alive, and each caller raises a copy anyway.
             self._connection, self._error = connection, error and error.with_traceback(None)
             self._over = True
-        for turn in self.waiting:
-            turn.settle({})
+        for waiter in self.waiters:
+            waiter.settle({})
 
     def join(self, deadline: Deadline, cancel: Optional[CancelToken]) -> Connection:
         """Wait for the end and return the connection.
@@ -289,24 +289,19 @@ class Opening:
             CallTimeout, CallCancelled: This caller waits no longer.
             MCPError: The opening failed.
         """
-        # A call like any other, so that a token can cancel the wait.
-        turn = PendingCall(0, "the opening of the connection", deadline)
+        waiter = PendingCall(0, "the opening of the connection", deadline)
         deadline.hold()  # The server has its own time to open; the call itself has not been sent yet.
         with self._lock:
-            self.waiting.append(turn)
+            self.waiters.append(waiter)
             over = self._over
         if over:
-            turn.settle({})
+            waiter.settle({})
         try:
-            if cancel is not None:
-                cancel.watch(turn)
-            if not turn.wait():
+            if not settled_in_time(waiter, cancel):
                 bound = deadline.reached
                 text = f"the connection to {self._target} was not open within {bound or 0:g} s"
                 raise CallTimeout(text, timeout=bound, request_sent=False)
-            turn.result()
         finally:
-            turn.forget_outcome()
             deadline.release()
         if self._error is not None:
             raise unsent(self._error)

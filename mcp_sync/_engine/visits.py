@@ -76,7 +76,7 @@ class _Visits:
 
     def __init__(self, waiting: set[str]) -> None:
         self._waiting = waiting
-        self._turn: Optional[PendingCall] = None
+        self._waiter: Optional[PendingCall] = None
         # Guards both: the reading thread takes visits out while the caller begins to wait.
         self._lock = threading.Lock()
 
@@ -95,14 +95,14 @@ class _Visits:
             return
         with self._lock:
             self._waiting.discard(elicitation_id)
-            turn = self._turn if self.over else None
-        if turn is not None:
-            turn.settle({})
+            waiter = self._waiter if self.over else None
+        if waiter is not None:
+            waiter.settle({})
 
-    def wake(self, turn: PendingCall) -> None:
+    def wake(self, waiter: PendingCall) -> None:
         """Have the end of the last visit settle a call."""
         with self._lock:
-            self._turn = turn
+            self._waiter = waiter
             over = self.over
         if over:
-            turn.settle({})
+            waiter.settle({})

@@ -23,7 +23,8 @@ from mcp_sync import (
     types,
 )
 from mcp_sync._concurrency.deadline import Deadline
-from mcp_sync._engine.flights import Flight, turn_of
+from mcp_sync._concurrency.pending import PendingCall
+from mcp_sync._engine.flights import Flight
 from mcp_sync.cache import MemoryCache
 from mcp_sync.testing import FakeTool, RpcError
 
@@ -53,7 +54,7 @@ class Gate:
 def waiting(client, count):
     """Wait until so many threads wait for an answer that another one fetches."""
     flights = client.cache._flights
-    wait_until(lambda: sum(len(flight._turns) for flight in list(flights._all.values())) >= count)
+    wait_until(lambda: sum(len(flight._waiters) for flight in list(flights._all.values())) >= count)
 
 
 @pytest.mark.parametrize("store", [MemoryCache, DictStore])
@@ -97,7 +98,7 @@ def test_all_who_wait_get_lists_of_their_own():
 def test_whoever_comes_when_it_is_just_over_does_not_wait():
     flight = Flight()
     flight.end()
-    assert flight.wait(turn_of("tools/list", Deadline(PATIENCE / 10)), None)
+    assert flight.wait(PendingCall(0, "tools/list", Deadline(PATIENCE / 10)), None)
 
 
 def test_different_requests_do_not_wait_for_each_other():
