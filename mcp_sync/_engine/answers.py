@@ -26,6 +26,9 @@ class Answers:
     Args:
         callbacks: The callbacks of the client.
         session: The client, for the context that the callbacks get.
+
+    Attributes:
+        callbacks, session: See above.
     """
 
     def __init__(self, callbacks: Callbacks, session: weakref.ref[ClientSession]) -> None:

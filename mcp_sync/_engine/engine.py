@@ -1,9 +1,15 @@
 """The calls of a client.
 
-The way of one call: a verb (`mcp_sync.verbs`; for tools, `mcp_sync._tool_verbs`) builds the params and asks
-`Engine.call`, which takes the current connection (opening one if need be), lets `Connection.exchange` send
-the request by `Channel.request` and wait, sees to results that are not final yet, and validates the final
-one. `mcp_sync.transports._base` tells who reads the answer, which comes back by `Connection.receive`.
+The way of one call goes through five files, there and back:
+
+1. ``_tool_verbs`` (for other verbs, ``verbs``) builds the params, and asks `Engine.call`.
+2. Here, `Engine.final_result` takes the current connection, opening one if need be (`Lifecycle.connection`),
+   and sees to results that are not final yet; `Engine.call` validates the final one.
+3. ``connection``: `Connection.exchange` makes the `PendingCall`, hands its request to `Channel.request`, and
+   waits. `Connection.receive` takes what comes back, and settles the call with it.
+4. ``transports/_http/channel`` or ``transports/_stdio/channel`` sends the request.
+5. ``transports/_http/responses`` or ``transports/_stdio/reader`` reads the answer, and has it received. Which
+   thread does that, ``transports/_base`` tells.
 """
 
 from __future__ import annotations
@@ -15,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Optional, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from .._concurrency.cancel import CancelToken
 from .._concurrency.deadline import Deadline
 from .._concurrency.fork import hold_off
 from .._protocol import methods
@@ -25,7 +30,7 @@ from .._protocol.input_rounds import input_requests, next_params
 from .._protocol.methods import MethodSpec
 from .._protocol.negotiation import may_be_older, unfit
 from .._protocol.recovery import Again, after_failure
-from .._protocol.versions import LATEST_MODERN, MODERN_VERSIONS, best_common
+from .._protocol.versions import MODERN_VERSIONS, best_common
 from ..errors import (
     CallCancelled,
     CallTimeout,
@@ -63,8 +68,8 @@ class Engine(Lifecycle):
     """Makes the calls of one client. Safe for any number of threads.
 
     `call` gives the validated result, from the cache if that has it; the cache gets it by `fresh`; `call_raw`
-    gives it as it came. They all end in `answer`, which tells an observer, sends by `_send_until_answered`,
-    and goes on from a result that is not final.
+    gives it as it came. They all end in `final_result`, which tells an observer, sends by
+    `_send_until_answered`, and goes on from a result that is not final.
     """
 
     def call(
@@ -84,7 +89,7 @@ class Engine(Lifecycle):
         cache = self.plan.cache
         if cache is not None:
             return cache.call(self, spec, params, model, options, deadline)
-        return _validated(spec, model, self.answer(spec, params, options, deadline)[1])
+        return _validated(spec, model, self.final_result(spec, params, options, deadline)[1])
 
     def fresh(
         self,
@@ -97,25 +102,29 @@ class Engine(Lifecycle):
         """Make a call, whatever is in the cache.
 
         Returns:
-            Whether the server's first answer was the final one; the result as it came, and validated.
+            What `final_result` does; and that result, validated.
         """
-        is_first, result = self.answer(spec, params, options, deadline)
+        is_first, result = self.final_result(spec, params, options, deadline)
         return is_first, result, _validated(spec, model, result)
 
     def call_raw(
         self, spec: MethodSpec, params: dict[str, Any], options: CallOptions, deadline: Deadline
     ) -> dict[str, Any]:
         """Make a call and return its final result as it came, or one of a kind in ``options.stop_at``."""
-        return self.answer(spec, params, options, deadline)[1]
+        return self.final_result(spec, params, options, deadline)[1]
 
-    def answer(
+    def final_result(
         self, spec: MethodSpec, params: dict[str, Any], options: CallOptions, deadline: Deadline
     ) -> tuple[bool, dict[str, Any]]:
-        """Return whether the first answer was the final one, and that. Tells an observer, if there is one."""
+        """Make a call, and tell an observer of it if there is one.
+
+        Returns:
+            Whether the server's first answer was the final one; the final result as it came.
+        """
         tracing = self.plan.tracing
         # What a subscription waits for, perhaps for days, is no call.
         if tracing is not None and options.observed is None and options.on_notification is None:
-            return tracing.answer(self, spec, params, options, deadline)
+            return tracing.final_result(self, spec, params, options, deadline)
         try:
             connection = self.connection(deadline, options.cancel)
             try:
@@ -201,23 +210,6 @@ class Engine(Lifecycle):
         except (TransportError, CallTimeout, CallCancelled) as error:
             error.request_sent = True  # Whatever became of the last request, the first one was answered.
             raise
-
-    @property
-    def version(self) -> str:
-        """The revision that was spoken last."""
-        connection = self._connection
-        return connection.era.version if connection is not None else LATEST_MODERN
-
-    def latest(self, deadline: Deadline, cancel: Optional[CancelToken] = None) -> Connection:
-        """Return the connection that was in use last, even if it is lost; open one if there was none.
-
-        Raises:
-            MCPError: As `connection` does.
-        """
-        connection = self._connection
-        if connection is None or self._closed:
-            return self.connection(deadline, cancel)
-        return connection
 
     def _send_until_answered(
         self,

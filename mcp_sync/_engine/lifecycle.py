@@ -21,6 +21,7 @@ from .._protocol import methods
 from .._protocol.eras import Era
 from .._protocol.methods import MethodSpec
 from .._protocol.negotiation import AUTO, Negotiation, negotiate, take_up
+from .._protocol.versions import LATEST_MODERN
 from ..errors import ClientClosed, ConnectFailed, Forked, MCPError, UsageError, another, unsent
 from ..transports._base import Channel, Target
 from . import known_servers
@@ -119,6 +120,23 @@ class Lifecycle:
             return connection
         return self.open(deadline, cancel=cancel)
 
+    def latest(self, deadline: Deadline, cancel: Optional[CancelToken] = None) -> Connection:
+        """Return the connection that was in use last, even if it is lost; open one if there was none.
+
+        Raises:
+            MCPError: As `connection` does.
+        """
+        connection = self._connection
+        if connection is None or self._closed:
+            return self.connection(deadline, cancel)
+        return connection
+
+    @property
+    def version(self) -> str:
+        """The revision that was spoken last."""
+        connection = self._connection
+        return connection.era.version if connection is not None else LATEST_MODERN
+
     def _refuse_reopening(self, connection: Optional[Connection]) -> None:
         if self._forked:
             raise Forked("the session was opened in another process; open one in this process")
@@ -175,10 +193,10 @@ class Lifecycle:
             self._note_opening(problem)
             with self._lock:
                 self._opening = None
-                dead = [] if problem is None else self._spent()
+                spent = [] if problem is None else self._spent()
             opening.end(connection, problem)
             # Those who waited have their error already: a stubborn server may take seconds to end.
-            self._drop(dead)
+            self._drop(spent)
 
     def _note_opening(self, problem: Optional[BaseException]) -> None:
         """Remember how an opening went, without all that the frames of an error hold."""
@@ -270,13 +288,13 @@ class Lifecycle:
         """
         return [each for each in self._live.connections if not each.calls.retiring]
 
-    def _drop(self, dead: list[Connection]) -> None:
+    def _drop(self, spent: list[Connection]) -> None:
         """Clear connections away: reap the process, join the threads."""
         deadline = Deadline(self.plan.settings.timeouts.close)
-        for connection in dead:
+        for connection in spent:
             connection.channel.close(deadline)
         with self._lock:
-            self._live.connections[:] = [each for each in self._live.connections if each not in dead]
+            self._live.connections[:] = [each for each in self._live.connections if each not in spent]
 
     def _set_up(self, connection: Connection, deadline: Deadline) -> None:
         """Tell a new session what its predecessor was told, or what it is to begin with."""

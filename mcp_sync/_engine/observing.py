@@ -31,7 +31,7 @@ class Tracing:
         self._observer = observer
         self._peer = _peer_of(target)
 
-    def answer(
+    def final_result(
         self,
         engine: Engine,
         spec: MethodSpec,
@@ -39,7 +39,7 @@ class Tracing:
         options: CallOptions,
         deadline: Deadline,
     ) -> tuple[bool, dict[str, Any]]:
-        """Do what ``engine.answer`` does, and tell the observer."""
+        """Do what ``engine.final_result`` does, and tell the observer."""
         call = self._call(engine, spec, params)
         begun: Any = None
         try:
@@ -47,12 +47,12 @@ class Tracing:
         except Exception:
             logger.exception("The observer failed when %s began", spec.method)
         try:
-            answer = engine.answer(spec, params, options._replace(observed=call), deadline)
+            is_first, result = engine.final_result(spec, params, options._replace(observed=call), deadline)
         except BaseException as error:
             self._end(call, begun, None, error)
             raise
-        self._end(call, begun, answer[1], None)
-        return answer
+        self._end(call, begun, result, None)
+        return is_first, result
 
     def _call(self, engine: Engine, spec: MethodSpec, params: Mapping[str, Any]) -> ObservedCall:
         name, uri = params.get("name"), params.get("uri")

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 @dataclass
 class Plan:
-    """What an engine needs to know to do its work. In a live client the levels and subscriptions change.
+    """What an engine needs to know to do its work. In a live client the listeners, the levels
+    and the subscriptions change.
 
     Attributes:
         target: Where the server is.

@@ -25,7 +25,7 @@ from .extensions import Extensions
 callback_logger = logging.getLogger("mcp_sync.callbacks")
 
 Respond = Callable[[dict[str, Any]], None]
-Observer = Callable[[dict[str, Any]], None]
+Notified = Callable[[dict[str, Any]], None]
 
 _NOBODY = Callbacks()
 
@@ -67,9 +67,8 @@ class Router:
         extensions: Know further notifications.
 
     Attributes:
-        crew: Its threads.
-        worker, sender: Two of them.
-        extensions: Know further notifications.
+        crew, extensions: See above.
+        worker, sender: Two of the crew.
         counters: Those of the client.
     """
 
@@ -79,9 +78,9 @@ class Router:
         self.worker = crew.worker
         self.sender = crew.sender
         self.extensions = extensions
-        self._observers: tuple[Observer, ...] = ()
+        self._watching: tuple[Notified, ...] = ()
         self.counters = Counters()
-        # Guards the replacement of `_observers`; whoever reads them takes the tuple as it is.
+        # Guards the replacement of `_watching`; whoever reads it takes the tuple as it is.
         self._lock = threading.Lock()
 
     @property
@@ -89,21 +88,21 @@ class Router:
         """Whose threads run what the user gave: for notifications, and for requests of the server."""
         return self.worker, self.crew.handlers
 
-    def watch(self, observer: Observer) -> None:
+    def watch(self, notified: Notified) -> None:
         """Have a function of ours see every notification, on the thread that reads it; it must not block."""
         with self._lock:
-            self._observers = (*self._observers, observer)
+            self._watching = (*self._watching, notified)
 
-    def unwatch(self, observer: Observer) -> None:
+    def unwatch(self, notified: Notified) -> None:
         """End what `watch` began."""
         with self._lock:
-            self._observers = tuple(each for each in self._observers if each != observer)
+            self._watching = tuple(each for each in self._watching if each != notified)
 
     def notification(self, message: dict[str, Any], call: Optional[PendingCall]) -> None:
-        """Show a notification to the observers, and queue it for the callbacks that want it."""
+        """Show a notification to those that watch, and queue it for the callbacks that want it."""
         self.counters.notification()
-        for observe in self._observers:
-            observe(message)
+        for notified in self._watching:
+            notified(message)
         callbacks = self._callbacks()
         handler, log = callbacks.message, callbacks.logging
         extension = self.extensions.of_notification(message.get("method")) if self.extensions else None
@@ -185,7 +184,7 @@ class Router:
     def after_fork_in_child(self) -> None:
         """Forget the parent's threads."""
         self._lock = threading.Lock()
-        self._observers = ()
+        self._watching = ()
         self.counters.after_fork_in_child()
         for workers in (self.worker, self.crew.handlers, self.sender):
             workers.after_fork_in_child()

@@ -22,7 +22,7 @@ from .engine import Engine
 from .leaving import Leaving
 from .lifecycle import Lifecycle, Live
 from .plan import Plan
-from .router import Observer, Router
+from .router import Notified, Router
 from .subscribed import Subscribed
 
 if TYPE_CHECKING:
@@ -129,9 +129,9 @@ class SiblingRouter(Router):
         """Leave the threads to the client."""
 
     def after_fork_in_child(self) -> None:
-        """Forget the parent's observers; the client sees to the threads."""
+        """Forget what watched in the parent; the client sees to the threads."""
         self._lock = threading.Lock()
-        self._observers = ()
+        self._watching = ()
         self.counters.after_fork_in_child()
 
 
@@ -142,13 +142,13 @@ class BorrowedRouter(SiblingRouter):
         super().__init__(other, answers)
         self._other = other
 
-    def watch(self, observer: Observer) -> None:
+    def watch(self, notified: Notified) -> None:
         """See `Router.watch`."""
-        self._other.watch(observer)
+        self._other.watch(notified)
 
-    def unwatch(self, observer: Observer) -> None:
+    def unwatch(self, notified: Notified) -> None:
         """See `Router.unwatch`."""
-        self._other.unwatch(observer)
+        self._other.unwatch(notified)
 
 
 class OwnEngine(Engine):

@@ -156,7 +156,7 @@ def test_the_wait_can_be_cancelled_and_ends_with_the_client(kind):
             assert asked.wait(10)
             end(client, token)
             assert isinstance(call.error(), error)
-        assert client._engine.router._observers == ()
+        assert client._engine.router._watching == ()
 
 
 def _close(client, token):

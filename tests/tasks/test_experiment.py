@@ -316,7 +316,7 @@ def test_progress_of_a_task_reaches_the_callback_and_stands_for_its_words():
         client.list_tools()
         client.call_tool("must", progress_callback=lambda *values: seen.append(values))
         assert set(seen) == {(1, 2, "half")}
-        assert client._engine.router._observers == ()
+        assert client._engine.router._watching == ()
 
 
 def test_words_of_a_task_are_progress_where_there_is_no_other():

@@ -204,7 +204,7 @@ def test_a_loop_that_is_left_watches_no_longer(kind):
         found = as_completed([client.task("a")], timeout=0.05)
         with pytest.raises(CallTimeout):
             next(found)
-        assert client._engine.router._observers == ()
+        assert client._engine.router._watching == ()
 
 
 @pytest.mark.parametrize(
