@@ -19,6 +19,7 @@ from django.db import DatabaseError
 from django.http import HttpResponse, HttpResponseRedirect, JsonResponse
 from django.template.loader import render_to_string
 from django.utils.cache import add_never_cache_headers
+from django.utils.http import escape_leading_slashes
 
 from ..._envelope import server_key
 from ...errors import (
@@ -140,7 +141,7 @@ def _failed(request: Any, error: Exception) -> Optional[HttpResponse]:
     # A path may hold whatever ends a line of a log.
     path = printable(request.path, _LONGEST_PATH)
     logger.warning("%s %s: %s: %s", request.method, path, type(error).__name__, error)
-    links = [(request.get_full_path(), "Try again")] if request.method == "GET" else []
+    links = [(_path(request), "Try again")] if request.method == "GET" else []
     return _problem(request, found, links)
 
 
@@ -152,7 +153,7 @@ def _again(request: Any, error: StoreLocked) -> Optional[HttpResponse]:
             return answer_to(request, connection_required(error.alias))
         renewed = mcp[error.alias].renew(user)
     if renewed and request.method in ("GET", "HEAD"):
-        return HttpResponseRedirect(request.get_full_path())
+        return HttpResponseRedirect(_path(request))
     logger.warning("A view has failed: %s", error)
     return _unavailable(request)
 
@@ -247,9 +248,12 @@ def wants_json(request: Any) -> bool:
 
 def _place(request: Any) -> str:
     """Return where the user goes on later: what was asked for, or the page that it was sent from."""
-    if request.method in ("GET", "HEAD"):
-        return str(request.get_full_path())
-    return "/"
+    return _path(request) if request.method in ("GET", "HEAD") else "/"
+
+
+def _path(request: Any) -> str:
+    """Return what was asked for, as a place of this site: two slashes in front would make it another one."""
+    return str(escape_leading_slashes(request.get_full_path()))
 
 
 def failure_of(error: BaseException) -> Optional[Failure]:

@@ -18,6 +18,7 @@ from django.test import RequestFactory, override_settings
 from django.views.debug import ExceptionReporter, get_default_exception_reporter_filter
 
 from mcp_sync.contrib.django import crypto, mcp, signals, tasks
+from mcp_sync.contrib.django._connections import StoreLocked
 from mcp_sync.contrib.django.authorization import ConnectionRequired
 from mcp_sync.contrib.django.middleware import McpSyncMiddleware, status_of
 from mcp_sync.contrib.django.models import Grant
@@ -101,6 +102,19 @@ def test_a_path_that_is_logged_stays_on_its_line(caplog):
     request = RequestFactory().get("/a%0aWARNING all is lost/")
     assert middleware.process_exception(request, ConnectFailed("it is away")).status_code == 502
     assert "/a\\nWARNING all is lost/: ConnectFailed: it is away" in caplog.text
+
+
+@pytest.mark.parametrize("is_locked", [False, True])
+def test_a_path_that_looks_like_another_site_leads_to_this_one(guarded, ada, is_locked):
+    connect(browser_of(ada), guarded.auth, "ada at the server")
+    error = StoreLocked("a transaction is in the way") if is_locked else ConnectFailed("it is away")
+    error.alias = "guarded"
+    request = RequestFactory().get("/", PATH_INFO="//other.example/a")
+    request.user = ada
+    answer = McpSyncMiddleware(lambda request: None).process_exception(request, error)
+    told = answer.headers["Location"] if is_locked else answer.content.decode()
+    assert "//other.example" not in told
+    assert "/%2Fother.example/a" in told
 
 
 def test_a_site_without_the_page_to_connect_on_leads_nobody_around_in_a_circle():
