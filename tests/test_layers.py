@@ -184,6 +184,26 @@ def test_there_is_no_circle_of_imports():
             del graph[module]
 
 
+def late_imports(node: ast.AST, held: bool = True) -> Iterator[int]:
+    """Give the lines of the imports in functions for which forks do not wait."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.FunctionDef, ast.Lambda)):
+            yield from late_imports(child, False)
+        elif isinstance(child, ast.With):
+            waits = any(ast.unparse(item.context_expr).endswith("hold_off()") for item in child.items)
+            yield from late_imports(child, held or waits)
+        elif isinstance(child, (ast.Import, ast.ImportFrom)):
+            if not held:
+                yield child.lineno
+        else:
+            yield from late_imports(child, held)
+
+
+def test_forks_wait_for_what_the_engine_imports_late():
+    engine = [path for path in MODULES if name_of(path)[:1] == ("_engine",)]
+    assert not [where(path, line) for path in engine for line in late_imports(tree_of(path))]
+
+
 def misplaced(path: Path) -> Iterator[str]:
     """Tell of the libraries that a module imports and should not."""
     parts = name_of(path)
@@ -245,5 +265,6 @@ def test_the_walk_sees_what_it_should():
     assert "mcp_sync._concurrency.fork" in seen
     assert below("mcp_sync.errors.ClientClosed") == ("errors",)
     assert below("mcp_sync._concurrency.fork") == ("_concurrency", "fork")
+    assert list(late_imports(ast.parse("def f():\n import a\n with hold_off():\n  import b"))) == [2]
     for_checkers = {name for name, _ in imports(PACKAGE / "_engine" / "answers.py")}
     assert "mcp_sync.session.ClientSession" not in for_checkers

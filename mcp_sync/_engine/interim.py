@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Optional
 
 from .._concurrency.deadline import Deadline
+from .._concurrency.fork import hold_off
 from .._concurrency.pending import PendingCall
 from .._protocol.methods import MethodSpec
 from ..errors import ClientClosed, MCPError, UsageError
@@ -111,8 +112,8 @@ class InterimCall:
     def answer(self, requests: Mapping[str, Any]) -> dict[str, Any]:
         """See `Interim.answer`."""
         if self._options.pause and requests:
-            from .pausing import paused
-
+            with hold_off():
+                from .pausing import paused
             version = self._engine.connection(self._deadline, self._options.cancel).era.version
             asked = {"inputRequests": dict(requests)}
             raise paused(self._engine.plan, version, self._spec, self.params, self._options.meta, asked)

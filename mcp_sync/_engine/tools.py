@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Optional
 
 from .._concurrency.deadline import Deadline
+from .._concurrency.fork import hold_off
 from .._protocol.param_headers import InvalidParamHeader, ParamHeader, compile_param_headers, param_headers
 
 # Models, and what checks schemas, load when they are used: a program that only calls needs neither.
@@ -61,8 +62,8 @@ class ToolIndex:
                 self._learn_task_support(tool)
 
     def _learn_schemas(self, tools: list[Tool]) -> None:
-        from .._protocol.schemas import Schema
-
+        with hold_off():
+            from .._protocol.schemas import Schema
         for tool in tools:
             if isinstance(tool.output_schema, dict):
                 self.schemas[tool.name] = Schema(tool.output_schema)
