@@ -162,7 +162,7 @@ def test_an_exception_while_waiting_for_the_opening_leaves_the_opening_to_the_ot
     probe = target.now.expect("server/discover")
 
     def interrupt():
-        wait_until(lambda: len(client._engine._opening.waiting) == 2)
+        wait_until(lambda: len(client._engine._opening.waiters) == 2)
         alarm(KeyboardInterrupt())
 
     interruption = Background(interrupt)

@@ -230,7 +230,7 @@ def test_a_remembered_server_that_cannot_be_opened_is_probed_the_next_time():
 
 def waiters(client):
     opening = client._engine._opening
-    return len(opening.waiting) if opening is not None else 0
+    return len(opening.waiters) if opening is not None else 0
 
 
 def _channel(target):
