@@ -335,7 +335,7 @@ def test_a_call_that_no_thread_is_free_for_in_time_ends_unsent():
 
 def test_the_time_of_the_client_counts_while_a_call_waits_too():
     target = DuplexTarget()
-    with Client(target, timeout=0.1, limits=Limits(submit_threads=1)) as client:
+    with Client(target, timeout=0.1, limits=Limits(submit_threads=1)).open(timeout=PATIENCE) as client:
         first = client.submit(client.call_tool, "x", timeout=None)
         request = target.now.expect("tools/call")
         error = client.submit(client.call_tool, "x").exception(PATIENCE)

@@ -36,7 +36,7 @@ def test_a_call_ends_at_its_timeout_and_says_what_it_waited_for():
 
 
 def test_the_timeout_of_the_client_holds_for_calls_without_their_own():
-    with Client(DuplexTarget(), timeout=0.05) as client:
+    with Client(DuplexTarget(), timeout=0.05).open(timeout=10) as client:
         with pytest.raises(CallTimeout) as caught:
             client.list_tools()
         assert caught.value.timeout == 0.05
