@@ -233,29 +233,38 @@ def test_nobody_is_asked_for_a_stream_in_the_background(server) -> None:
 # --- time ----------------------------------------------------------------------------------------------
 
 
-def visit_slowly(url: str) -> bool:
-    """Log in later than any bound of the tests that use it, which a busy machine needs."""
-    time.sleep(2.6)
-    return visit(url)
+@pytest.fixture
+def slow_login(monkeypatch) -> OAuth:
+    """Log in after all bounds of an opening, by the clock of all bounds."""
+    later = [0.0]
+    monkeypatch.setattr("mcp_sync._concurrency.deadline._now", lambda: time.monotonic() + sum(later))
+
+    def visit_later(url: str) -> bool:
+        later.append(100.0)
+        return visit(url)
+
+    return OAuth(interaction=LoopbackBrowser(open=visit_later, timeout=600))
 
 
-def test_a_login_may_take_longer_than_an_opening(server, endpoint) -> None:
-    auth = OAuth(interaction=LoopbackBrowser(open=visit_slowly, timeout=20))
-    with Client(endpoint.url, auth=auth, timeouts=Timeouts(open=2.5, probe=0.5, silence=2.5)) as client:
+BOUNDS = Timeouts(connect=20, probe=20, open=30, silence=40)
+
+
+def test_a_login_may_take_longer_than_an_opening(server, endpoint, slow_login) -> None:
+    with Client(endpoint.url, auth=slow_login, timeouts=BOUNDS) as client:
         assert client.protocol_version == "2026-07-28"
         assert call(client) == {"sum": 3}
+    assert server.asked["authorize"] == 1
 
 
 @pytest.mark.parametrize("served", ["serve_sse", "serve_websocket"])
-def test_a_login_may_take_longer_than_the_opening_of_the_other_transports(server, served) -> None:
-    auth = OAuth(interaction=LoopbackBrowser(open=visit_slowly, timeout=20))
+def test_a_login_may_take_longer_than_the_opening_of_the_other_transports(server, served, slow_login) -> None:
     fake = FakeServer(tools={"add": lambda a, b: {"sum": a + b}}, versions="legacy")
     with getattr(fake, served)(intercept=server.protect) as endpoint:
         kind = LegacySSE if served == "serve_sse" else WebSocket
         server.resource = "http" + endpoint.url[endpoint.url.index(":") :]
-        bounds = Timeouts(open=2.5, connect=2.4)
-        with Client(kind(endpoint.url, auth=auth), timeouts=bounds) as client:
+        with Client(kind(endpoint.url, auth=slow_login), timeouts=BOUNDS) as client:
             assert client.call_tool("add", {"a": 1, "b": 2}).structured_content == {"sum": 3}
+    assert server.asked["authorize"] == 1
 
 
 def test_a_login_that_outlasts_a_caller_serves_the_next_one(server, endpoint) -> None:
@@ -405,10 +414,13 @@ def test_a_renewal_ahead_of_time_takes_a_small_part_of_the_call_only(server, end
 
 def test_a_call_in_a_hurry_renews_nothing_ahead_of_time(server, endpoint, monkeypatch) -> None:
     clock = Clock(monkeypatch)
+    # Twenty seconds are a hurry here: of what is one otherwise, a busy machine may take all.
+    monkeypatch.setattr(access_module, "_AHEAD_LEAST", access_module._AHEAD_SECONDS)
+    monkeypatch.setattr(access_module, "_AHEAD_PART", 5)
     with Client(endpoint.url, auth=oauth()) as client:
         call(client)
         clock.ahead = 3600 - 20
-        assert call(client, timeout=1.4) == {"sum": 3}
+        assert call(client, timeout=20) == {"sum": 3}
         assert server.asked["refresh_token"] == 0
         assert call(client) == {"sum": 3}
     assert server.asked["refresh_token"] == 1
