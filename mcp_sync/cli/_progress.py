@@ -78,14 +78,17 @@ class LiveBar:
     def _start(self) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+        from rich.table import Column
 
         self._bar = Progress(
             TextColumn("{task.fields[label]}", markup=False),
             BarColumn(),
             TaskProgressColumn(),
-            TextColumn("{task.fields[message]}", markup=False),
+            # A long one gets what the others leave, rather than their place.
+            TextColumn("{task.fields[message]}", markup=False, table_column=Column(ratio=1, no_wrap=True)),
             console=Console(stderr=True),
             transient=True,
+            expand=True,
         )
         self._task = self._bar.add_task("", total=None, label=self._label, message="")
         self._bar.start()

@@ -243,6 +243,28 @@ def test_without_a_terminal_an_input_is_missed(tmp_path: Path) -> None:
     assert ran.err.endswith("the input key has no value: it is asked for only where there is a terminal\n")
 
 
+TALKATIVE_SERVER = """
+from mcp_sync.testing import FakeServer
+
+def talk(context):
+    context.progress(1, 4, "word " * 100)
+    context.elicit("Go on?", {"type": "object", "properties": {}})
+    return "done"
+
+FakeServer(tools=[talk]).serve_stdio()
+"""
+
+
+def test_a_long_message_leaves_the_bar_its_place() -> None:
+    with command_line(["call", "talk"], [sys.executable, "-c", TALKATIVE_SERVER]) as terminal:
+        terminal.expect("Go on?")
+        drawn = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", terminal.screen)
+        assert re.search("talk .* 25% word word", drawn)
+        assert "\n" not in drawn.split("word word")[1].split("\r")[0]
+        terminal.type("\n")
+        assert terminal.finish() == 0
+
+
 def test_in_a_narrow_terminal_progress_stays_on_one_line() -> None:
     server = [sys.executable, "-m", "mcp_sync.cli.demo_server"]
     command = [sys.executable, "-m", "mcp_sync.cli", "call", "countdown", "steps=2", "--", *server]
