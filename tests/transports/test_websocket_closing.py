@@ -61,14 +61,16 @@ def test_closing_keeps_to_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_closing_ends_although_the_server_reads_nothing() -> None:
-    with serving(hang) as client:
-        with in_thread(client.call, "echo", {"text": "x" * 30_000_000}) as call:
+    never = threading.Event()
+    with serving(lambda peer: peer.shake_and_stall(never)) as client:
+        with in_thread(client.call, "echo", {"text": "x" * 8_000_000}) as call:
             channel: Any = client.channel
             assert poll(lambda: channel._link.outlet._frame is not None)
             client.channel.close(Deadline(PATIENCE))
             with pytest.raises(ConnectionLost):
                 call.result()
         assert readers() == []
+        never.set()
 
 
 def test_closing_twice_and_from_many_threads_does_no_harm() -> None:
