@@ -288,16 +288,18 @@ def test_a_server_that_will_not_end_is_ended_soon_after_the_time_of_the_command(
     server = ["--", sys.executable, "-c", STUBBORN, str(mark), str(life)]
     lives: list[float] = []
     # A busy machine may hold one of three up, or not come to the tool in time; what is wrong holds up each.
-    while len(lives) < 3 and not any(0 < each < 4.5 for each in lives):
-        ran = run("call", "stay", "--timeout", "2", "--json", *server)
-        assert (ran.code, ran.error["timeout"]) == (4, 2.0)
-        lives.append(0.0)
+    for seconds in (2, 4, 8):
+        mark.unlink(missing_ok=True)
+        ran = run("call", "stay", "--timeout", str(seconds), "--json", *server)
+        assert (ran.code, ran.error["timeout"]) == (4, seconds)
         if mark.exists():
             with pytest.raises(ProcessLookupError):
                 os.kill(int(mark.read_text()), 0)
             # From when the tool was called on; there is a moment for a server that ends by itself.
-            lives[-1] = max(map(float, life.read_text().split()), default=0.0)
-    assert any(0 < each < 4.5 for each in lives), lives
+            lives.append(max(map(float, life.read_text().split()), default=0.0))
+            if 0 < lives[-1] < seconds + 2.5:
+                return
+    pytest.fail(f"it lived too long, or was not called in time: {lives}")
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/stdin"), reason="needs a name for standard input")

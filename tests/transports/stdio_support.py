@@ -112,10 +112,11 @@ class Running:
 
     def begin(self, method: str, params: Any = None, timeout: Optional[float] = PATIENCE) -> PendingCall:
         """Send a request; return the call to wait for."""
-        call = PendingCall(next(self.ids), method, Deadline(timeout))
-        self.inbound.calls[call.id] = call
-        message = {"jsonrpc": "2.0", "id": call.id, "method": method, "params": params}
-        self.channel.request(Frame(json.dumps(message).encode(), method), call)
+        number = next(self.ids)
+        message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+        frame = Frame(json.dumps(message).encode(), method)
+        call = self.inbound.calls[number] = PendingCall(number, method, Deadline(timeout))
+        self.channel.request(frame, call)
         return call
 
     def call(self, method: str, params: Any = None, timeout: Optional[float] = PATIENCE) -> Any:

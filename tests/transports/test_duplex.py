@@ -341,7 +341,7 @@ def test_the_deadline_of_a_call_covers_its_writing_and_later_frames_come_whole(t
 
 
 def test_what_a_writer_raises_at_its_deadline_is_no_circle():
-    with running("time.sleep(20)") as server:
+    with running("time.sleep(20)", close=0.2) as server:
         gc.collect()
         gc.disable()
         try:

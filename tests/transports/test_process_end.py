@@ -346,10 +346,17 @@ def test_the_server_of_a_forgotten_client_gets_the_time_to_finish(tmp_path):
 
 def test_a_stubborn_server_of_a_forgotten_client_is_killed_within_the_bound():
     command = script(IGNORANT + TOOL + "while True: time.sleep(60)")
-    client = Client(command, mode="legacy", timeouts=Timeouts(close=1)).open()
-    pid = client.call_tool("pid").structured_content["pid"]
-    del client
-    assert is_collected_with(pid, 3)  # With the usual bound it would take four seconds.
+
+    def ends_soon() -> bool:
+        client = Client(command, mode="legacy", timeouts=Timeouts(close=1)).open()
+        pid = client.call_tool("pid").structured_content["pid"]
+        del client
+        began = time.monotonic()
+        assert is_collected_with(pid)
+        return time.monotonic() - began < 3  # With the usual bound it would take four seconds.
+
+    # A busy machine may hold one of three up; what is wrong holds up each.
+    assert any(ends_soon() for _ in range(3))
 
 
 def _command(code):
