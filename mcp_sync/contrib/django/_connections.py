@@ -237,8 +237,9 @@ def look() -> bool:
 def make_own(connection: Any) -> None:
     """Have a connection be one of this package's own.
 
-    It is kept for a while, also where those of requests are not, and replaced when it is broken. And it comes
-    from no pool: the requests that wait for what it is needed for may have all connections of that.
+    It is kept for a while, also where those of requests are not, and replaced when it is broken, as after a
+    restart of the database. And it comes from no pool: the requests that wait for what it is needed for may
+    have all connections of that.
     """
     connection.close_if_unusable_or_obsolete()
     if connection.connection is None:
@@ -248,6 +249,7 @@ def make_own(connection: Any) -> None:
             **connection.settings_dict,
             "OPTIONS": options,
             "CONN_MAX_AGE": _CONNECTION_AGE,
+            "CONN_HEALTH_CHECKS": True,
         }
 
 

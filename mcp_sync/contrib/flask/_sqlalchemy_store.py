@@ -159,17 +159,27 @@ class SQLAlchemyTokenStore:
     def get_many(self, keys: Sequence[Key]) -> dict[Key, Stored]:
         """Return what is kept under some keys, by one query."""
         names = {key_digest(key): key for key in keys}
-        values = {"names": list(names)}
-        with self._edge(), self._looking() as connection:
-            rows = connection.execute(self._look, values).all()
+        with self._edge():
+            try:
+                rows = self._rows(list(names))
+            except sa.exc.DBAPIError as error:
+                if not error.connection_invalidated:
+                    raise
+                # The database was restarted, say, and by now the pool has dropped all connections of before.
+                rows = self._rows(list(names))
         return {names[name]: Stored(dict(value), version) for name, value, version in rows}
+
+    def _rows(self, names: list[str]) -> Sequence[Any]:
+        with self._looking() as connection:
+            return connection.execute(self._look, {"names": names}).all()
 
     @contextmanager
     def _looking(self) -> Iterator[sa.Connection]:
         engine = self.engine
         with engine.connect() as connection:
-            if engine.dialect.name in _LOCKS:
-                # No transaction, which would have to be ended: a way to the database and back.
+            if engine.dialect.name == "postgresql":
+                # No transaction, which would have to be ended: a way to the database and back. With MySQL it
+                # would be one way more.
                 connection.execution_options(isolation_level="AUTOCOMMIT")
             yield connection
 

@@ -18,7 +18,6 @@ from mcp_sync.auth import Key
 from mcp_sync.contrib.django import _connections, mcp, signals
 from mcp_sync.contrib.django.models import Grant
 from mcp_sync.contrib.django.stores import ModelTokenStore
-from mcp_sync.errors import AuthError
 
 from .conftest import browser_of, connect
 
@@ -121,10 +120,9 @@ def test_a_connection_of_such_a_thread_that_broke_is_replaced():
 
     def work():
         assert store.put(key, {"n": 1}, None)
+        assert store.get(key) is not None
         if connection.vendor != "sqlite":  # whose connections do not break
             _cut()
-            with pytest.raises(AuthError):
-                store.get(key)
         said.append(store.get(key).value)
 
     threads.spawn("test", "store", work).join(PATIENCE)

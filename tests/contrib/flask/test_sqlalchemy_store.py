@@ -158,6 +158,28 @@ def test_a_lock_of_a_database_that_is_down_tells_no_secret(tmp_path: Path) -> No
     assert str(tmp_path) not in str(told.value)
 
 
+@pytest.mark.parametrize("database", ["postgres", "mariadb"], indirect=True)
+def test_a_database_that_was_restarted_keeps_nobody_out(url: str) -> None:
+    store, other = SQLAlchemyTokenStore(sa.create_engine(url)), store_at(url)
+    store.create_table()
+    assert store.put(KEY, {"n": 1}, None)
+    with store.engine.connect(), store.engine.connect():
+        pass  # The pool has several connections.
+    ask = {
+        "postgresql": "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() "
+        "AND backend_type = 'client backend'",
+        "mysql": "SELECT CONCAT('KILL ', id) FROM information_schema.processlist WHERE id <> CONNECTION_ID()",
+    }[store.engine.dialect.name]
+    with other.engine.connect() as connection:
+        ended = connection.execute(sa.text(ask)).scalars().all()
+        for statement in ended if isinstance(ended[0], str) else ():
+            connection.execute(sa.text(statement))
+    assert len(ended) == 2
+    assert store.get(KEY).value == {"n": 1}  # type: ignore[union-attr]
+    assert store.put(KEY, None, store.get(KEY).version)  # type: ignore[union-attr]
+    store.engine.dispose()
+
+
 @on_servers
 def test_threads_that_hold_locks_need_no_more_connections_than_the_pool_has(url: str) -> None:
     engine = sa.create_engine(url, pool_size=3, max_overflow=0, pool_timeout=2)
