@@ -85,8 +85,8 @@ def test_there_are_never_more_threads_than_allowed():
     workers.close(Deadline(5))
 
 
-def test_a_thread_that_has_nothing_to_do_ends_and_comes_back(monkeypatch, workers):
-    monkeypatch.setattr(module, "_IDLE", 0.01)
+def test_a_thread_that_has_nothing_to_do_ends_and_comes_back(workers):
+    workers._idle_seconds = 0.01
     for _ in range(3):
         done = threading.Event()
         workers.submit(done.set)
@@ -94,8 +94,8 @@ def test_a_thread_that_has_nothing_to_do_ends_and_comes_back(monkeypatch, worker
         wait_until(lambda: not workers._threads)
 
 
-def test_no_job_is_lost_when_a_thread_ends_just_as_it_comes(monkeypatch, workers, tiny_switches):
-    monkeypatch.setattr(module, "_IDLE", 0.0005)
+def test_no_job_is_lost_when_a_thread_ends_just_as_it_comes(workers, tiny_switches):
+    workers._idle_seconds = 0.0005
     for number in range(300):
         done = threading.Event()
         workers.submit(done.set)
@@ -135,8 +135,8 @@ def test_what_a_job_raises_is_logged_and_ends_neither_the_thread_nor_the_jobs_af
     assert type(raised).__name__ in caplog.text
 
 
-def test_an_idle_thread_takes_a_job_as_soon_as_it_comes(monkeypatch, workers):
-    monkeypatch.setattr(module, "_IDLE", 60)
+def test_an_idle_thread_takes_a_job_as_soon_as_it_comes(workers):
+    workers._idle_seconds = 60
     for _ in range(3):
         done = threading.Event()
         workers.submit(done.set)
@@ -145,8 +145,8 @@ def test_an_idle_thread_takes_a_job_as_soon_as_it_comes(monkeypatch, workers):
     assert len(workers._threads) == 1
 
 
-def test_a_job_is_not_kept_alive_after_it_has_run(monkeypatch, workers):
-    monkeypatch.setattr(module, "_IDLE", 60)
+def test_a_job_is_not_kept_alive_after_it_has_run(workers):
+    workers._idle_seconds = 60
 
     class Job:
         def __call__(self):
