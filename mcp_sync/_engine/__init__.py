@@ -12,7 +12,7 @@ A call goes through these, from above to below, and back:
 What else comes in on a connection:
 
 - ``unasked``: has the calls that it concerns take note; ``router``: takes it to the callbacks; ``answers``:
-  what they answer to the server; ``asides``: sends that, and other small messages; ``progress``: that of one
+  what they answer to the server; ``outbox``: sends that, and other small messages; ``progress``: that of one
   call, in order, before it returns;
 - ``watchers``: who wants to know what becomes of the connection; ``oddities``: what came and fits no call.
 

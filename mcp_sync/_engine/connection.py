@@ -29,7 +29,7 @@ from ..errors import (
 )
 from ..options import Timeouts
 from ..transports._base import Channel
-from .asides import LAST_WORD, Asides
+from .outbox import LAST_WORD, Outbox
 from .call_options import NO_OPTIONS, NOTHING, CallOptions
 from .call_table import CallTable
 from .oddities import Oddities
@@ -77,8 +77,8 @@ class Connection:
         self._router = router
         self._next_id = next_id
         self._timeouts = timeouts
-        self._asides = Asides(channel, self.calls, router.sender, timeouts.close)
-        self._unasked = Unasked(self.calls, router, self._asides)
+        self._outbox = Outbox(channel, self.calls, router.sender, timeouts.close)
+        self._unasked = Unasked(self.calls, router, self._outbox)
 
     @property
     def error(self) -> Optional[MCPError]:
@@ -267,7 +267,7 @@ class Connection:
         if isinstance(error, CallCancelled) and error.reason:
             params["reason"] = error.reason.encode("utf-8", "replace").decode()
         frame = Frame(self.encode("notifications/cancelled", params), "notifications/cancelled")
-        self._asides.post(frame, LAST_WORD)
+        self._outbox.post(frame, LAST_WORD)
 
     def notify(self, method: str, params: Mapping[str, Any], deadline: Deadline) -> None:
         """Send a notification."""

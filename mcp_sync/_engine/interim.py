@@ -12,7 +12,7 @@ from .._concurrency.fork import hold_off
 from .._concurrency.pending import PendingCall
 from .._protocol.methods import MethodSpec
 from ..errors import ClientClosed, MCPError, UsageError
-from .asides import LAST_WORD
+from .outbox import LAST_WORD
 from .call_options import CallOptions
 from .waits import settled_in_time
 

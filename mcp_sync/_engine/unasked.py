@@ -11,7 +11,7 @@ from .._protocol import codec
 from .._protocol.eras import SUBSCRIPTION_ID_KEY
 from .._protocol.frames import Frame
 from ..errors import UsageError
-from .asides import Asides
+from .outbox import Outbox
 from .call_table import CallTable
 from .router import Router, error_response
 
@@ -26,13 +26,13 @@ class Unasked:
     Args:
         calls: Those of the connection.
         router: Takes notifications and requests to the callbacks.
-        asides: Sends the answers to the requests.
+        outbox: Sends the answers to the requests.
     """
 
-    def __init__(self, calls: CallTable, router: Router, asides: Asides) -> None:
+    def __init__(self, calls: CallTable, router: Router, outbox: Outbox) -> None:
         self._calls = calls
         self._router = router
-        self._asides = asides
+        self._outbox = outbox
         # The methods of the requests that are being answered, by their ids.
         self._serving: dict[Union[str, int], str] = {}
 
@@ -77,7 +77,7 @@ class Unasked:
     def request(self, message: dict[str, Any], own: Optional[PendingCall]) -> None:
         """Take a request of the server, and have it answered unless it is taken back first."""
         if message["method"] == "ping":
-            self._asides.post(Frame(codec.encode({"jsonrpc": "2.0", "id": message["id"], "result": {}})))
+            self._outbox.post(Frame(codec.encode({"jsonrpc": "2.0", "id": message["id"], "result": {}})))
             return
         self._serving[message["id"]] = message["method"]
         calls = [own] if own is not None else list(self._calls.values())
@@ -94,4 +94,4 @@ class Unasked:
         except UsageError as fault:
             logger.error("The answer to %s cannot be sent: %s", method, fault)
             body = codec.encode(error_response(response["id"], -32603, "Internal error"))
-        self._asides.send(Frame(body))
+        self._outbox.send(Frame(body))

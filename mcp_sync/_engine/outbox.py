@@ -18,7 +18,7 @@ logger = logging.getLogger("mcp_sync.session")
 LAST_WORD = 0.2
 
 
-class Asides:
+class Outbox:
     """Sends small messages on one connection. That one could not be sent is logged, never raised.
 
     Args:
