@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import shutil
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Optional
@@ -54,9 +55,12 @@ def configured(file: Optional[str], word: str, budget: Budget, *, may_ask: bool 
             "servers (--config FILE names another one); a server that is to be started goes behind --"
         )
     config = read_config(found, _TypedInputs() if may_ask else None, **budget.left())
-    if word not in config.servers and is_address:
+    if word not in config.servers:
         text = unknown_server(shown, config.servers, config.file)
-        raise click.UsageError(f"{text}. A URL begins with http://, https://, ws:// or wss://")
+        if word and (os.path.exists(word) or shutil.which(word)):
+            raise click.UsageError(f"{text}. A server that is to be started goes behind --")
+        if is_address:
+            raise click.UsageError(f"{text}. A URL begins with http://, https://, ws:// or wss://")
     server = config[word]
     for warning in config.warnings:
         if warning.startswith(str(Place(config.file, word))):

@@ -72,6 +72,18 @@ def test_a_url_that_lacks_its_beginning_is_told_what_that_is(here: Path, word: s
     assert "A URL" not in invoke("tools", "demi").err
 
 
+@pytest.mark.parametrize("word", ["server.py", "./server.py", "sh"])
+def test_a_program_in_the_place_of_a_name_is_told_where_it_goes(here: Path, word: str) -> None:
+    write(here / "mcp.json", demo={"url": "https://host/"})
+    (here / "server.py").touch()
+    ran = invoke("tools", word)
+
+    assert ran.code == 2
+    assert (
+        f"there is no server {word!r}. Known: demo. A server that is to be started goes behind --" in ran.err
+    )
+
+
 def test_a_password_in_a_url_that_lacks_its_beginning_is_not_repeated(here: Path) -> None:
     word = "me:secret@example.com/mcp?token=secret"
     told = [invoke("tools", word).err]
