@@ -56,6 +56,7 @@ COMMANDS = {
     "doctor": Listed("_doctor", "Find out, step by step, why a server cannot be reached."),
     "servers": Listed("_servers", "List the servers in configuration files."),
     "stubs": Listed("_stubs", "Write a typed Python module for the tools of a server."),
+    "pins": Listed("_pins", "Write down which tools a server has, or see whether they have changed."),
     "demo": Listed("_demo", "Start a small server and show what this client does with it."),
     "completion": Listed(
         "_completion", "Print a script with which a shell completes commands, servers and tools."

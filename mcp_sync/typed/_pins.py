@@ -75,7 +75,7 @@ def _is_same(one: Definition, other: Definition) -> bool:
     return one == other and digest_of(one) == digest_of(other)
 
 
-def _by_name(tools: Iterable[types.Tool]) -> dict[str, Definition]:
+def by_name(tools: Iterable[types.Tool]) -> dict[str, Definition]:
     """Return definitions by name.
 
     Two tools of one name are both in one definition, unless they are the same: a host may show the first of
@@ -223,5 +223,5 @@ class Guard:
         connection = client._engine.connection(deadline, options.cancel)
         asking = CallOptions(headers=options.headers, cancel=options.cancel, cache="refresh")
         pages = client._all(lambda cursor: client._list_tools(cursor, asking, deadline), "tools")
-        seen = self._seen = _Seen(weakref.ref(connection), changes, at, _by_name(pages), {})
+        seen = self._seen = _Seen(weakref.ref(connection), changes, at, by_name(pages), {})
         return seen
