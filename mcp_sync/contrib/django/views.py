@@ -23,6 +23,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
 
 from ..._concurrency.deadline import Deadline
+from ..._protocol.urls import public_url
 from ...auth._errand import Errand
 from ...auth._records import Key
 from ...errors import AccessDenied, AuthError, CallTimeout, MCPError, UsageError
@@ -189,7 +190,8 @@ class ConnectView(ServerView):
                     return HttpResponseRedirect(place)
             except AuthError as error:
                 return self.failed(error)
-        return self.page("connect", next=place, scopes=scopes, server_url=self.server.url)
+        # There may be a secret of the site in the address.
+        return self.page("connect", next=place, scopes=scopes, server_url=public_url(self.server.url))
 
     def post(self, request: Any, alias: str) -> HttpResponse:
         """Begin: discovery, registration, PKCE. Another worker may finish it."""

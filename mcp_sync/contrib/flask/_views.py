@@ -10,6 +10,7 @@ from flask import Blueprint, abort, jsonify, redirect, render_template, request,
 from werkzeug.exceptions import HTTPException, NotFound
 
 from ..._concurrency.deadline import Deadline
+from ..._protocol.urls import public_url
 from ...auth import Key
 from ...auth._errand import Errand
 from ...auth._store_edge import StoreEdge
@@ -85,7 +86,8 @@ def connect(alias: str) -> Any:
     state = _known(alias)
     place, url = _next(), state.server_url(alias)
     if request.method == "GET":
-        values = {"alias": alias, "next": place, "server_url": url, "csrf": _csrf.field()}
+        # There may be a secret of the site in the address.
+        values = {"alias": alias, "next": place, "server_url": public_url(url), "csrf": _csrf.field()}
         return render_template("mcp_sync/connect.html", **values)
     _csrf.check()
     try:

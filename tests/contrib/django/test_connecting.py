@@ -293,6 +293,14 @@ def test_next_leads_to_no_other_site(guarded, ada, place):
     assert back["Location"] == "/"
 
 
+def test_the_page_to_connect_on_shows_no_secret_of_the_address(ada):
+    server = {"URL": "https://site:s3same@example.com/mcp?api_key=s3same", "AUTH": {"KIND": "oauth"}}
+    with override_settings(MCP_SYNC={"SERVERS": {"guarded": server}}):
+        page = browser_of(ada).get("/mcp/connect/guarded/").content.decode()
+    assert "https://example.com/mcp" in page
+    assert "s3same" not in page
+
+
 def test_an_unknown_server_is_404(guarded, ada):
     browser = browser_of(ada)
     assert browser.get("/mcp/connect/nobody/").status_code == 404

@@ -47,6 +47,15 @@ def test_a_user_without_a_grant_is_sent_away_comes_back_and_sees_the_page(site: 
     assert browser.get(back.location).json == {"text": '{"sum": 3}'}
 
 
+def test_the_page_to_connect_on_shows_no_secret_of_the_address() -> None:
+    server = {"url": "https://site:s3same@example.com/mcp?api_key=s3same", "auth": "oauth"}
+    app = make_app(MCP_SERVERS={"safe": server})
+    page = app.test_client().get("/mcp/connect/safe").text
+    close(app)
+    assert "https://example.com/mcp" in page
+    assert "s3same" not in page
+
+
 def test_connect_asks_first_and_only_a_form_of_the_site_begins_a_login(site: World, app: Any) -> None:
     browser = logged_in(app)
     asked = browser.get("/mcp/connect/safe?next=/there").text
