@@ -189,8 +189,8 @@ def make_target(target: Any, http: Mapping[str, Any]) -> Target:
     """
     if isinstance(target, str):
         if target.lower().startswith(("http://", "https://")):
-            from .transports._url import ServerURL
-
+            with hold_off():
+                from .transports._url import ServerURL
             return ServerURL(target, **http)
         if target.lower().startswith(("ws://", "wss://")):
             return _websocket(target, http)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
+from .._concurrency.fork import hold_off
 from .form_formats import FORMATS, is_number
 
 KINDS = ("string", "number", "integer", "boolean", "array")
@@ -128,8 +129,8 @@ class FormField:
             return check[1]
         if self.schema.keys() <= _KNOWN:
             return None
-        from .schemas import Schema
-
+        with hold_off():
+            from .schemas import Schema
         # A schema that cannot be used is the server's fault, and nothing that a person could mend.
         plain = list(value) if isinstance(value, tuple) else value
         return Schema(dict(self.schema)).certain_fault(plain)

@@ -176,8 +176,8 @@ class ServerConfig:
             raise self._place().error(str(error)) from error
 
     def _process(self) -> Target:
-        from ..transports import Stdio
-
+        with hold_off():
+            from ..transports import Stdio
         fill = self.variables.fill
         command = str(fill(self.command, self._place("command")))
         cwd = None if self.cwd is None else str(self.variables.path(fill(self.cwd, self._place("cwd"))))
@@ -199,9 +199,9 @@ class ServerConfig:
         return found
 
     def _remote(self, given: Mapping[str, Any]) -> Target:
-        from ..transports import LegacySSE, WebSocket
-        from ..transports._url import ServerURL
-
+        with hold_off():
+            from ..transports import LegacySSE, WebSocket
+            from ..transports._url import ServerURL
         kinds: dict[str, Any] = {"http": ServerURL, "sse": LegacySSE, "websocket": WebSocket}
         url = self.variables.fill(self.url, self._place("url"))
         if self.url is not None and not is_reference(self.url):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Optional, Union
 
+from .._concurrency.fork import hold_off
 from ._base import MCPError, UsageError
 from ._protocol import ProtocolError
 
@@ -35,9 +36,9 @@ class InputRequired(MCPError):
         Raises:
             EnvelopeRejected: It is none, of another version of this library, or was changed.
         """
-        from .._envelope import unseal
-        from ..types.input_required import parse_input_requests
-
+        with hold_off():
+            from .._envelope import unseal
+            from ..types.input_required import parse_input_requests
         envelope = unseal(data, key)
         if parse_input_requests(envelope["requests"]) is None:
             raise EnvelopeRejected("the envelope cannot be resumed: its requests have another form")
@@ -58,8 +59,8 @@ class InputRequired(MCPError):
 
         Nothing keeps an envelope from being resumed twice: where that would harm, note its ``id``.
         """
-        from .._envelope import seal
-
+        with hold_off():
+            from .._envelope import seal
         return seal(self._envelope, key)
 
     @property
@@ -69,8 +70,8 @@ class InputRequired(MCPError):
         The ``params`` of an `ElicitRequest` are `ElicitRequestFormParams` or `ElicitRequestURLParams`, as an
         ``elicitation_callback`` gets them; `mcp_sync.elicitation` helps with both.
         """
-        from ..types.input_required import parse_input_requests
-
+        with hold_off():
+            from ..types.input_required import parse_input_requests
         return parse_input_requests(self._envelope["requests"]) or {}
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Optional
 
+from .._concurrency.fork import hold_off
 from ._base import MCPError
 
 if TYPE_CHECKING:
@@ -94,8 +95,8 @@ class UrlElicitationRequired(RemoteError):
 
         Untrusted: see `mcp_sync.elicitation.check_url`.
         """
-        from ..types.input_required import pages_to_visit
-
+        with hold_off():
+            from ..types.input_required import pages_to_visit
         return pages_to_visit(self.data)
 
 

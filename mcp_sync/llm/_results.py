@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .._concurrency.fork import hold_off
 from ._names import check_vendor
 
 if TYPE_CHECKING:
@@ -76,8 +77,8 @@ def pieces_of(result: types.CallToolResult) -> list[Piece]:
 
 
 def _pieces(block: Any) -> Iterator[Piece]:
-    from ..types import content
-
+    with hold_off():
+        from ..types import content
     kind = getattr(block, "type", "")
     # What does not have the shape of its kind is an unknown block.
     if isinstance(block, content.TextContent):
@@ -101,8 +102,8 @@ def _resource(resource: Any) -> Iterator[Piece]:
 
 
 def _data(mime_type: str, data: str, name: str) -> Piece:
-    from ..types._binary import decode_base64, encode_base64
-
+    with hold_off():
+        from ..types._binary import decode_base64, encode_base64
     try:
         # Vendors want the one form of base64, without line breaks.
         clean = encode_base64(decode_base64(data))

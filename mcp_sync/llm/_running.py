@@ -8,6 +8,7 @@ from typing import Any, Optional
 
 from .. import types
 from .._concurrency.cancel import CancelToken
+from .._concurrency.fork import hold_off
 from .._concurrency.threads import spawn
 from ..errors import InputRequired, MCPError, UsageError
 from ._calls import ToolCall, tool_calls
@@ -155,8 +156,8 @@ def _needs_schema(value: Any) -> bool:
 def _as_the_server_wants(arguments: JSON, schema: Any, vendor: str) -> JSON:
     rule = KEY_RULES.get(vendor)
     if rule is not None:
-        from ._schemas import flat
-
+        with hold_off():
+            from ._schemas import flat
         keys = {changed(key, rule): key for key in flat(schema)["properties"]}
         arguments = {keys.get(key, key): value for key, value in arguments.items()}
     found: JSON = without_nulls(arguments, schema)

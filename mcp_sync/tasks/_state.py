@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
+from .._concurrency.fork import hold_off
 from .._protocol.brief import excerpt
 from .._protocol.echoed import is_text
 from ..errors import InvalidResult
@@ -56,8 +57,8 @@ class TaskState:
         Raises:
             InvalidResult: One of them is malformed.
         """
-        from ..types.input_required import parse_input_requests
-
+        with hold_off():
+            from ..types.input_required import parse_input_requests
         requests = self.raw.get("inputRequests") if self.status == INPUT_REQUIRED else None
         found = parse_input_requests(requests) if isinstance(requests, dict) else {}
         if found is None:

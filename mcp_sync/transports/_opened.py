@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn, Optional
 
 from .._concurrency.deadline import Deadline
+from .._concurrency.fork import hold_off
 from ..errors import UsageError
 from ._base import Channel, Settings, Target
 
@@ -77,8 +78,8 @@ def _opened(target: Target) -> Iterator[OpenedTransport]:
 @contextmanager
 def streamablehttp_client(url: str, **options: Any) -> Iterator[OpenedTransport]:
     """Open Streamable HTTP, with the arguments of `StreamableHTTP`."""
-    from ._http.target import StreamableHTTP
-
+    with hold_off():
+        from ._http.target import StreamableHTTP
     with _opened(StreamableHTTP(url, **options)) as transport:
         yield transport
 
@@ -86,8 +87,8 @@ def streamablehttp_client(url: str, **options: Any) -> Iterator[OpenedTransport]
 @contextmanager
 def sse_client(url: str, **options: Any) -> Iterator[OpenedTransport]:
     """Open HTTP with SSE, the transport of revision 2024-11-05, with the arguments of `LegacySSE`."""
-    from ._legacy_sse.target import LegacySSE
-
+    with hold_off():
+        from ._legacy_sse.target import LegacySSE
     with _opened(LegacySSE(url, **options)) as transport:
         yield transport
 
@@ -95,8 +96,8 @@ def sse_client(url: str, **options: Any) -> Iterator[OpenedTransport]:
 @contextmanager
 def stdio_client(command: Any, *arguments: Any, **options: Any) -> Iterator[OpenedTransport]:
     """Open a server process, with the arguments of `Stdio`, or a `Stdio` itself."""
-    from ._stdio.target import Stdio
-
+    with hold_off():
+        from ._stdio.target import Stdio
     target = command if isinstance(command, Stdio) else Stdio(command, *arguments, **options)
     with _opened(target) as transport:
         yield transport
@@ -105,7 +106,7 @@ def stdio_client(command: Any, *arguments: Any, **options: Any) -> Iterator[Open
 @contextmanager
 def websocket_client(url: str, **options: Any) -> Iterator[OpenedTransport]:
     """Open a WebSocket, with the arguments of `WebSocket`."""
-    from ._websocket.target import WebSocket
-
+    with hold_off():
+        from ._websocket.target import WebSocket
     with _opened(WebSocket(url, **options)) as transport:
         yield transport
