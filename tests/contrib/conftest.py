@@ -1,4 +1,4 @@
-"""Chooses whether the tests run that need real programs: Redis, workers of Celery, gunicorn."""
+"""Chooses whether the tests run that need real programs: Redis, databases, workers of Celery, gunicorn."""
 
 from __future__ import annotations
 
@@ -22,5 +22,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave them alone unless they were asked for: a skip would look like a result."""
-    asked = config.getoption("--contrib", default=False) or os.environ.get("MCP_SYNC_CONTRIB")
-    return None if asked or not str(collection_path).endswith(PROGRAMS) else True
+    return True if str(collection_path).endswith(PROGRAMS) and not _is_asked(config) else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave single tests alone, too."""
+    if not _is_asked(config):
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("contrib")])
+        items[:] = [item for item in items if not item.get_closest_marker("contrib")]
+
+
+def _is_asked(config: pytest.Config) -> bool:
+    return bool(config.getoption("--contrib", default=False) or os.environ.get("MCP_SYNC_CONTRIB"))

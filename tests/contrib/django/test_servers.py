@@ -71,8 +71,6 @@ def test_the_store_holds(server):
 @_of(postgres)
 @pytest.mark.parametrize("name", ["test_load.py", "test_deployed.py"])
 def test_real_servers_work(server, name, request, capsys):
-    if not request.config.getoption("--contrib"):
-        pytest.skip("starts real servers: --contrib")
     seconds = request.config.getoption("--load-seconds")
     told = _run(server, f"--load-seconds={seconds}", str(HERE / name), seconds=300 + seconds)
     with capsys.disabled():

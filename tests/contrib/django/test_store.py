@@ -416,6 +416,7 @@ if connection.vendor == "mysql":  # Others have no locks of the whole server.
             pass
 
 
+@pytest.mark.contrib
 def test_a_lock_of_a_database_that_is_down_tells_no_secret(monkeypatch, tmp_path):
     pytest.importorskip("psycopg")
     down = {"ENGINE": "django.db.backends.postgresql", "HOST": str(tmp_path), "PASSWORD": "hunter2"}

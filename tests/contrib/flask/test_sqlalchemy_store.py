@@ -28,7 +28,7 @@ PATIENCE = 20
 ROOT = Path(__file__).parents[3]
 
 
-SERVERS = ("postgres", "pgbouncer", "mariadb")
+SERVERS = [pytest.param(name, marks=pytest.mark.contrib) for name in ("postgres", "pgbouncer", "mariadb")]
 
 
 def store_at(url: str) -> SQLAlchemyTokenStore:
@@ -137,6 +137,7 @@ def test_a_lock_holds_where_the_engine_commits_each_statement(url: str) -> None:
     store.engine.dispose()
 
 
+@pytest.mark.contrib
 @pytest.mark.parametrize("database", ["mariadb"], indirect=True)
 def test_sites_with_databases_of_their_own_at_one_server_do_not_wait_for_each_other(url: str) -> None:
     store = store_at(url)
@@ -150,6 +151,7 @@ def test_sites_with_databases_of_their_own_at_one_server_do_not_wait_for_each_ot
         pass
 
 
+@pytest.mark.contrib
 def test_a_lock_of_a_database_that_is_down_tells_no_secret(tmp_path: Path) -> None:
     pytest.importorskip("psycopg")
     store = store_at(f"postgresql+psycopg://ada:hunter2@/site?host={tmp_path}")
@@ -158,6 +160,7 @@ def test_a_lock_of_a_database_that_is_down_tells_no_secret(tmp_path: Path) -> No
     assert str(tmp_path) not in str(told.value)
 
 
+@pytest.mark.contrib
 @pytest.mark.parametrize("database", ["postgres", "mariadb"], indirect=True)
 def test_a_database_that_was_restarted_keeps_nobody_out(url: str) -> None:
     store, other = SQLAlchemyTokenStore(sa.create_engine(url)), store_at(url)
