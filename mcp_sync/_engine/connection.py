@@ -29,10 +29,10 @@ from ..errors import (
 )
 from ..options import Timeouts
 from ..transports._base import Channel
-from .outbox import LAST_WORD, Outbox
 from .call_options import NO_OPTIONS, NOTHING, CallOptions
 from .call_table import CallTable
 from .oddities import Oddities
+from .outbox import LAST_WORD, Outbox
 from .progress import ProgressSink
 from .resumption import with_resumption
 from .router import Router

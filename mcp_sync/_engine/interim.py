@@ -12,8 +12,8 @@ from .._concurrency.fork import hold_off
 from .._concurrency.pending import PendingCall
 from .._protocol.methods import MethodSpec
 from ..errors import ClientClosed, MCPError, UsageError
-from .outbox import LAST_WORD
 from .call_options import CallOptions
+from .outbox import LAST_WORD
 from .waits import settled_in_time
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from .._protocol import codec
 from .._protocol.eras import SUBSCRIPTION_ID_KEY
 from .._protocol.frames import Frame
 from ..errors import UsageError
-from .outbox import Outbox
 from .call_table import CallTable
+from .outbox import Outbox
 from .router import Router, error_response
 
 logger = logging.getLogger("mcp_sync.session")

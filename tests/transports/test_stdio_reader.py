@@ -196,7 +196,7 @@ def test_no_answered_call_is_kept(no_poll):
     with running(ON_DEMAND) as server:
         for n in range(10):
             assert server.call("quick", {"n": n}) == {"n": n}
-        assert len(server.channel._server.reader._others) <= 1
+        assert len(server.channel._server.reader._left) <= 1
 
 
 # --- signals ---------------------------------------------------------------------------------------------

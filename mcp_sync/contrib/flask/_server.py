@@ -123,7 +123,7 @@ class _Call:
                 return self._verb(*args, **options)
             return self._pausing(*args, **options)
         except InputRequired as waiting:
-            waiting._mcp_server, waiting._mcp_principal = self._alias, self._principal  # type: ignore[attr-defined]
+            waiting._mcp_server = self._alias  # type: ignore[attr-defined]
             raise
         except (AuthorizationRequired, InsufficientScope) as error:
             error._mcp_server = self._alias  # type: ignore[union-attr]

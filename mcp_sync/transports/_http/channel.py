@@ -42,7 +42,7 @@ class HTTPChannel:
         self.peer = self._endpoint.peer
         self._terminates = target.terminate_on_close
         self._settings = settings
-        self._connect = settings.timeouts.connect
+        self._connect_timeout = settings.timeouts.connect
         self._stream: Optional[GetStream] = None
         self._stops_stream: Optional[weakref.finalize[[], HTTPChannel]] = None
         # The exchanges under way. Single operations only, so it needs no lock.
@@ -86,7 +86,7 @@ class HTTPChannel:
             inbound: Inbound = weakref.proxy(self._inbound)
             reader = ResponseReader(inbound, self._settings.limits.message_bytes)
             has_stood = stream is not None and stream.has_stood
-            stream = GetStream(self._endpoint, reader, inbound, self._settings.retry, self._connect)
+            stream = GetStream(self._endpoint, reader, inbound, self._settings.retry, self._connect_timeout)
             stream.has_stood = has_stood
             self._stream = stream
             if self._stops_stream is not None:
@@ -104,7 +104,7 @@ class HTTPChannel:
 
     def request(self, frame: Frame, call: PendingCall) -> None:
         """POST a request and deliver what comes back, until the call is settled."""
-        exchange = Exchange(call.deadline, self._connect, call)
+        exchange = Exchange(call.deadline, self._connect_timeout, call)
         if not call.attach(exchange.abort):
             return
         self._live.add(exchange)
@@ -128,7 +128,7 @@ class HTTPChannel:
         with closing(self._endpoint.post(frame, exchange)) as reply:
             if not 200 <= reply.status < 300:
                 self._reader.refuse(reply, call, exchange, in_session)
-            ended = self._reader.answer(reply, call, exchange)
+            ended = self._reader.deliver(reply, call, exchange)
         if ended is None or call.settled:
             return
         if not self._endpoint.wire.resumable or not ended.last_id:
@@ -138,7 +138,7 @@ class HTTPChannel:
     def send(self, frame: Frame, deadline: Deadline) -> None:
         """POST a notification or a response."""
         doing = frame.method or "a response"
-        exchange = Exchange(deadline, self._connect)
+        exchange = Exchange(deadline, self._connect_timeout)
         self._live.add(exchange)
         try:
             self._check_open(doing)

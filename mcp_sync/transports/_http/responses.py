@@ -60,7 +60,7 @@ class ResponseReader:
         self._inbound = inbound
         self._limit = limit
 
-    def answer(self, reply: Reply, call: PendingCall, exchange: Exchange) -> Optional[Ended]:
+    def deliver(self, reply: Reply, call: PendingCall, exchange: Exchange) -> Optional[Ended]:
         """Deliver a successful response until the call is settled.
 
         Returns:

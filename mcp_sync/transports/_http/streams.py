@@ -149,7 +149,7 @@ class GetStream:
         self._reader = reader
         self._inbound = inbound
         self._retry = retry
-        self._connect = connect
+        self._connect_timeout = connect
         self._stopped = threading.Event()
         self._exchange: Optional[Exchange] = None
         self._last_id = ""
@@ -209,7 +209,7 @@ class GetStream:
                 return
 
     def _read(self) -> Ended:
-        self._exchange = exchange = Exchange(Deadline(None), self._connect)
+        self._exchange = exchange = Exchange(Deadline(None), self._connect_timeout)
         if self._stopped.is_set():
             exchange.abort()
         with closing(self._endpoint.get(self._last_id, exchange)) as reply:

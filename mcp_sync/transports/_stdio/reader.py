@@ -81,7 +81,7 @@ class StdoutReader:
         self._asleep.acquire()
         # Calls whose answers the reading thread is to bring. Changed without a lock: a mistake delays
         # the reading thread for a moment, no more.
-        self._others: list[PendingCall] = []
+        self._left: list[PendingCall] = []
         # The id of the last call that looked for its answer: as long as it changes, calls follow each other
         # quickly.
         self._looked = 0
@@ -103,7 +103,7 @@ class StdoutReader:
             # In one step: whose turn it is must be known to a signal handler that calls, and to the reading
             # thread, which takes back a turn that nobody has.
             looker.extend(compress((me,), map(self._turn.acquire, AT_ONCE)))
-            if me in looker and not self._others:
+            if me in looker and not self._left:
                 until = 0.0
                 # What a signal handler raises here, and what the engine does, is for this thread.
                 while self._read(intake.take, self._read_soon) and not call.outcomes:
@@ -115,12 +115,12 @@ class StdoutReader:
                 # No method: before its release a signal handler would be let in, which may raise.
                 del looker[:]
                 self._turn.release()
-            if self._others or not call.outcomes:
+            if self._left or not call.outcomes:
                 self._leave_to_reader(call)
 
     def _leave_to_reader(self, call: PendingCall) -> None:
         if not call.settled:
-            self._others.append(call)
+            self._left.append(call)
         try:
             self._asleep.release()
         except RuntimeError:
@@ -156,7 +156,7 @@ class StdoutReader:
                 receiver.deliver(line, is_last)
 
         while self._read(deliver, self._process.stdout.read_onto):
-            if self._others and not self._has_calls() and CAN_POLL:
+            if self._left and not self._has_calls() and CAN_POLL:
                 self._turn.release()
                 self._stand_back()
                 self._take_turn()
@@ -178,8 +178,8 @@ class StdoutReader:
         return False
 
     def _has_calls(self) -> bool:
-        self._others[:] = [call for call in self._others if not call.settled]
-        return bool(self._others)
+        self._left[:] = [call for call in self._left if not call.settled]
+        return bool(self._left)
 
     def _stand_back(self) -> None:
         looked = -1
