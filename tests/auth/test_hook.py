@@ -234,13 +234,11 @@ def test_nobody_is_asked_for_a_stream_in_the_background(server) -> None:
 
 
 @pytest.fixture
-def slow_login(monkeypatch) -> OAuth:
-    """Log in after all bounds of an opening, by the clock of all bounds."""
-    later = [0.0]
-    monkeypatch.setattr("mcp_sync._concurrency.deadline._now", lambda: time.monotonic() + sum(later))
+def slow_login(set_forward) -> OAuth:
+    """Log in after all bounds of an opening."""
 
     def visit_later(url: str) -> bool:
-        later.append(100.0)
+        set_forward(100)
         return visit(url)
 
     return OAuth(interaction=LoopbackBrowser(open=visit_later, timeout=600))

@@ -454,27 +454,30 @@ def test_a_workload_whose_token_is_refused_is_not_tried_in_another_way(server, e
     assert server.asked["token"] == 1
 
 
-def test_the_device_flow_waits_for_the_user_past_the_time_for_opening(server, endpoint, monkeypatch) -> None:
+def test_the_device_flow_waits_for_the_user_past_the_time_for_opening(
+    server, endpoint, monkeypatch, set_forward
+) -> None:
     from mcp_sync import Timeouts
     from mcp_sync.auth import _device
 
-    monkeypatch.setattr(_device, "_SHORTEST_INTERVAL", 0.2)
+    monkeypatch.setattr(_device, "_SHORTEST_INTERVAL", 0.02)
     server.metadata = {"device_authorization_endpoint": server.issuer + "/register"}
     server.clients["me"] = None
-    codes = {"device_code": "d", "user_code": "U", "verification_uri": server.issuer, "interval": 0.2}
+    codes = {"device_code": "d", "user_code": "U", "verification_uri": server.issuer, "interval": 0.02}
     monkeypatch.setattr(server, "_register", lambda request: json_reply(codes))
     waits = iter(["authorization_pending"] * 3)
 
     def token(form: dict[str, str]) -> Any:
         error = next(waits, None)
         if error is not None:
+            set_forward(40)
             return json_reply({"error": error}, 400)
         return server._tokens("", 99)
 
     server.on_token = token
     shown: list[Any] = []
     with Client(
-        endpoint.url, auth=DeviceCode("me", show=shown.append), timeouts=Timeouts(open=0.5, probe=0.2)
+        endpoint.url, auth=DeviceCode("me", show=shown.append), timeouts=Timeouts(open=30, probe=20)
     ) as client:
         assert client.call_tool("add", {"a": 1, "b": 2}).structured_content == {"sum": 3}
     assert [prompt.user_code for prompt in shown] == ["U"]
