@@ -15,7 +15,7 @@ from ..errors import AuthorizationRequired, ConnectionLost, HTTPStatusError, Inv
 from . import _show
 from ._budget import Budget
 from ._completing import servers_first
-from ._exit import ExitCode, exit_code
+from ._exit import ExitCode, exit_code, message_of
 from ._network import Finding, Report, look_at_network
 from ._options import CommonOptions, common_options
 from ._targets import Server, only_server
@@ -98,9 +98,9 @@ def _look_for_command(server: Server, report: Report) -> None:
 
 def _open(server: Server, options: CommonOptions, seconds: float, report: Report) -> ExitCode:
     """Open a client as the other commands do, and say what came of it."""
-    budget = Budget(seconds)
+    step = "protocol"
     try:
-        with budget.closing(server.client(options)) as client:
+        with Budget(seconds) as budget, budget.closing(server.client(options)) as client:
             client.open(**budget.left())
             report.add("revision", "ok", f"{client.protocol_version} ({_kind(client.protocol_version)})")
             _tell_server(client, report)
@@ -108,10 +108,11 @@ def _open(server: Server, options: CommonOptions, seconds: float, report: Report
             client.send_ping(**budget.left())
             took = (time.perf_counter() - begun) * 1000
             report.add("answer", "ok", f"a request took {took:.1f} ms")
+            step = "tools"
             _tell_tools(client, budget, report)
         return ExitCode.OK
     except MCPError as error:
-        return _tell_failure(error, server, seconds, report)
+        return _tell_failure(error, step, server, seconds, report)
 
 
 def _kind(version: str) -> str:
@@ -132,20 +133,15 @@ def _tell_tools(client: Any, budget: Budget, report: Report) -> None:
     if client.server_capabilities.tools is None:
         report.add("tools", "note", "the server offers none")
         return
-    try:
-        count = len(client.list_tools(**budget.left()).tools)
-    except MCPError as error:
-        report.add("tools", "failed", str(error))
-        raise
+    count = len(client.list_tools(**budget.left()).tools)
     report.add("tools", "ok" if count else "note", f"{count} on the first page")
 
 
-def _tell_failure(error: MCPError, server: Server, seconds: float, report: Report) -> ExitCode:
+def _tell_failure(error: MCPError, step: str, server: Server, seconds: float, report: Report) -> ExitCode:
     status = getattr(error, "status", None)
     if server.url is not None and status in (401, 403):
         return _look_at_authorization(server.url, status, seconds, report)
-    if report.last("failed") is None or report.all[-1].text != str(error):
-        report.add("protocol", "failed", str(error), _advice(error, server.url))
+    report.add(step, "failed", message_of(error), _advice(error, server.url))
     tail = getattr(error, "stderr_tail", "")
     if isinstance(error, ConnectionLost) and tail:
         report.add("its last words", "note", tail.strip())
@@ -188,7 +184,8 @@ def _look_at_authorization(url: str, status: int, seconds: float, report: Report
         _tell_issuer(url, auth.status(url).issuer, report)
         report.add("login", "failed", f"the server answers {status}", "log in: mcp-sync login TARGET")
     else:
-        text = f"the server answers {status}, and nobody can log in: {failure or 'it lets others pass'}"
+        why = "it lets others pass" if failure is None else message_of(failure)
+        text = f"the server answers {status}, and nobody can log in: {why}"
         advice = 'the metadata has to be mended, or give a token: --header "Authorization: Bearer ..."'
         report.add("authorization", "failed", text, advice)
     return ExitCode.AUTH

@@ -109,7 +109,7 @@ def report(error: BaseException, as_json: bool, is_login: bool = False) -> None:
         line_break = "\n" if sys.stderr.isatty() else ""
         click.echo(f"{line_break}mcp-sync: interrupted", err=True)
     else:
-        click.echo(f"mcp-sync: {clean(_message(error))}", err=True)
+        click.echo(f"mcp-sync: {clean(message_of(error))}", err=True)
         if not is_login and _wants_login(error):
             click.echo(f"mcp-sync: {_LOG_IN}", err=True)
 
@@ -121,7 +121,8 @@ def _wants_login(error: BaseException) -> bool:
     return isinstance(error, errors.HTTPStatusError) and error.status == 401
 
 
-def _message(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
+    """Return what a person is told of what ended a command."""
     if isinstance(error, click.ClickException):
         return error.format_message()
     if isinstance(error, errors.RemoteError):
@@ -141,7 +142,7 @@ def _as_dict(error: BaseException, code: ExitCode) -> dict[str, Any]:
         "kind": code.name.lower(),
         "exit_code": int(code),
         "type": type(error).__name__,
-        "message": error.message if isinstance(error, errors.RemoteError) else _message(error),
+        "message": error.message if isinstance(error, errors.RemoteError) else message_of(error),
     }
     if isinstance(error, errors.MCPError):
         for name in _DETAILS:

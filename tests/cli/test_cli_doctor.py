@@ -10,12 +10,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Optional
 
 import pytest
 from command_line import DEMO_SERVER, invoke
 
 from mcp_sync.cli._network import Report, _about_certificate, _bounded, _tell_clock
 from mcp_sync.cli.demo_server import build
+from mcp_sync.testing import FakeServer
 from mcp_sync.testing._http import HTTPReply
 
 
@@ -243,7 +245,40 @@ def test_a_command_that_says_nothing_ends_at_the_timeout() -> None:
     ran = invoke("doctor", "--timeout", "1.5", "--", sys.executable, "-c", script)
 
     assert ran.code == 4
+    assert "FAILED protocol       not done within 1.5 s: the server was not ready\n" in ran.out
     assert "must print nothing but messages" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        ((), 403, "give credentials by --header, or log in"),
+        (("--mode", "2025-06-18"), 200, "--mode 2025-06-18 admits"),
+    ],
+)
+def test_advice_is_in_words_that_can_be_typed(words: tuple[str, ...], status: int, said: str) -> None:
+    def intercept(request: object) -> Optional[HTTPReply]:
+        return None if status == 200 else HTTPReply(status)
+
+    server = FakeServer(tools=[lambda: "x"], versions="modern")
+    with server.serve_http(intercept=intercept) as endpoint:
+        ran = invoke("doctor", endpoint.url, *words)
+
+    assert said in ran.out
+    assert "mode=" not in ran.out
+    assert "auth=" not in ran.out
+
+
+def test_a_list_of_tools_that_fails_is_one_finding() -> None:
+    server = FakeServer(tools=[lambda: "x"])
+    server.on("tools/list", lambda message: {"tools": 1})
+    with server.serve_http() as endpoint:
+        ran = invoke("doctor", endpoint.url)
+
+    assert ran.code == 5
+    assert "ok     answer" in ran.out
+    assert "FAILED tools" in ran.out
+    assert ran.out.count("FAILED") == 1
 
 
 def test_a_command_that_is_well_passes() -> None:
