@@ -60,10 +60,8 @@ class Gate:
 
 
 @pytest.fixture
-def gate() -> Iterator[Gate]:
-    made = Gate()
-    yield made
-    made.open.set()
+def gate() -> Gate:
+    return Gate()
 
 
 @pytest.fixture
@@ -75,9 +73,10 @@ def server(gate: Gate) -> FakeServer:
 
 
 @pytest.fixture
-def endpoint(server: FakeServer) -> Iterator[Any]:
+def endpoint(server: FakeServer, gate: Gate) -> Iterator[Any]:
     with server.serve_websocket() as served:
         yield served
+        gate.open.set()  # Or its end would wait for the tool.
 
 
 @pytest.fixture
