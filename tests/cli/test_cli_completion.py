@@ -161,7 +161,7 @@ def test_bash_completes_behind_a_url_and_within_one(url: str, tmp_path: Path) ->
     # The processes that bash starts find the names; they would not wait for long.
     assert completed("call", url, "co") == ["countdown"]
 
-    assert in_bash(tmp_path, "mcp-sync pi", ["mcp-sync", "pi"]) == ["ping"]
+    assert in_bash(tmp_path, "mcp-sync pin", ["mcp-sync", "pin"]) == ["ping", "pins"]
     line = f"mcp-sync call {url} co"
     assert in_bash(tmp_path, line, ["mcp-sync", "call", *taken_apart, "co"]) == ["countdown"]
     line = f"mcp-sync read {url} demo://re"
