@@ -19,6 +19,8 @@ PATIENCE = 30.0
 _PIECE = 1024 * 1024
 # How a folder refuses a new file, or a file to be replaced: one that is mounted by itself, say.
 _IRREPLACEABLE = (errno.EACCES, errno.EPERM, errno.EBUSY, errno.EROFS)
+# How a file system answers that lists attributes which it does not let be read, or given to another file.
+_INALIENABLE = (errno.EINVAL, errno.ENODATA, errno.ENOTSUP)
 
 
 def read_bytes(path: Path, most: int, deadline: Deadline) -> bytes:
@@ -90,7 +92,7 @@ def replace_file(path: Path, data: bytes, mode: int = 0o666) -> None:
             _put(Path(os.path.realpath(path)), data, mode, found)
             return
         except OSError as error:
-            if error.errno not in _IRREPLACEABLE:
+            if error.errno not in (*_IRREPLACEABLE, *_INALIENABLE):
                 raise
     path.write_bytes(data)
 

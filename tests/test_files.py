@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 import struct
+import tempfile
 import threading
 from pathlib import Path
 
@@ -103,6 +104,27 @@ def test_a_file_keeps_its_access_list_and_other_attributes(tmp_path: Path, name:
 
     assert os.getxattr(path, name) == value
     assert path.read_bytes() == b"new"
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can become somebody else")
+def test_a_file_with_an_attribute_that_its_owner_cannot_give_is_written_to() -> None:
+    # Not below the folder of pytest, into which nobody else is let.
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "a")
+        path.write_bytes(b"old and longer")
+        _set_attribute(path, "security.mcp_sync", b"a label")
+        for each in (folder, path):
+            os.chown(each, 12345, os.getegid())
+        before = path.stat().st_ino
+        os.seteuid(12345)
+        try:
+            replace_file(path, b"new")
+        finally:
+            os.seteuid(0)
+
+        assert (path.read_bytes(), path.stat().st_ino) == (b"new", before)
+        assert os.getxattr(path, "security.mcp_sync") == b"a label"
+        assert os.listdir(folder) == ["a"]
 
 
 def test_a_file_gets_no_access_list_from_its_folder(tmp_path: Path) -> None:
