@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import shutil
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Optional
@@ -56,6 +55,8 @@ def configured(file: Optional[str], word: str, budget: Budget, *, may_ask: bool 
         )
     config = read_config(found, _TypedInputs() if may_ask else None, **budget.left())
     if word not in config.servers:
+        import shutil
+
         text = unknown_server(shown, config.servers, config.file)
         if word and (os.path.exists(word) or shutil.which(word)):
             raise click.UsageError(f"{text}. A server that is to be started goes behind --")
