@@ -120,7 +120,8 @@ def status(alias: Optional[str], user: Optional[str], timeout: float) -> None:
     from ..._servers.status import StatusTable
 
     aliases = list(state_of().entries) if alias is None else [alias]
-    found = StatusTable(_opened(each, user, timeout) for each in aliases)
+    disabled = {each.name: each for each in state_of().registry.status() if each.state == "disabled"}
+    found = StatusTable(disabled.get(each) or _opened(each, user, timeout) for each in aliases)
     click.echo(str(found))
     sys.exit(1 if any(each.state == "failed" for each in found) else 0)
 

@@ -44,6 +44,17 @@ def test_a_question_is_asked_in_the_terminal_and_no_deadline_of_requests_hurries
         assert "Hello, Grace!" in terminal.screen
 
 
+def test_a_server_that_is_disabled_is_no_failure() -> None:
+    demo = {"command": sys.executable, "args": ["-m", "mcp_sync.cli.demo_server"]}
+    off = {"url": "http://127.0.0.1:9/mcp", "disabled": True}
+    app = make_app(MCP_SERVERS={"demo": demo, "off": off})
+    ran = app.test_cli_runner().invoke(args=["mcp", "status"])
+    app.extensions["mcp_sync"].registry.close()
+
+    states = [line.split()[:2] for line in ran.output.splitlines()]
+    assert (ran.exit_code, states[1:]) == (0, [["demo", "open"], ["off", "disabled"]])
+
+
 def checked(app: Any) -> tuple[int, str]:
     ran = app.test_cli_runner().invoke(args=["mcp", "check"])
     return ran.exit_code, ran.output
