@@ -120,7 +120,7 @@ def test_a_server_that_is_disabled_is_left_out_unless_it_is_named(reports, tmp_p
 
 def test_tools_are_noted_and_changes_are_found(reports, tmp_path):
     folder = str(tmp_path / "tools")
-    with pytest.raises(CommandError, match="noted of: reports"):
+    with pytest.raises(CommandError, match="cannot be seen, of: reports"):
         run("mcp_verify", folder=folder)
     assert "reports: 1 tools written" in run("mcp_lock", folder=folder)
     assert run("mcp_verify", "reports", folder=folder) == "reports: 1 tools as before\n"
@@ -136,6 +136,21 @@ def test_tools_are_noted_and_changes_are_found(reports, tmp_path):
         call_command("mcp_verify", folder=folder, stdout=out)
     assert "reports: add: " in out.getvalue()
     assert "delete all files" in out.getvalue()
+
+
+def test_a_server_that_is_down_keeps_no_other_from_being_noted_and_compared(reports, tmp_path):
+    servers = {"down": {"URL": "http://127.0.0.1:1/mcp"}, **settings.MCP_SYNC["SERVERS"]}
+    folder, out = str(tmp_path / "tools"), StringIO()
+    with override_settings(MCP_SYNC={"SERVERS": servers}):
+        with pytest.raises(CommandError, match=r"not noted of: down$"):
+            call_command("mcp_lock", folder=folder, stdout=out)
+        (tmp_path / "tools" / "down.json").write_bytes((tmp_path / "tools" / "reports.json").read_bytes())
+        with pytest.raises(CommandError, match=r"cannot be seen, of: down$"):
+            call_command("mcp_verify", folder=folder, stdout=out)
+    told = out.getvalue()
+    assert told.count("down: failed: ConnectFailed: ") == 2
+    assert "reports: 1 tools written" in told
+    assert told.endswith("reports: 1 tools as before\n")
 
 
 def test_a_command_for_a_user_uses_their_grant(guarded, ada):

@@ -12,6 +12,7 @@ class Command(PinCommand):
     """See the module."""
 
     help = "Write a file for each server (or those that are named) that says which tools it has now."
+    failure = "the tools were not noted of"
 
     def pinned(self, alias: str, view: Any, path: Path) -> bool:
         """See `PinCommand.pinned`."""

@@ -8,8 +8,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import CommandError
-
 from mcp_sync.typed import PinMismatch
 
 from ._pins import PinCommand
@@ -19,6 +17,7 @@ class Command(PinCommand):
     """See the module."""
 
     help = "Compare the tools of each server (or those that are named) with what mcp_lock has written."
+    failure = "the tools are not as they were noted, or cannot be seen, of"
 
     def pinned(self, alias: str, view: Any, path: Path) -> bool:
         """See `PinCommand.pinned`."""
@@ -37,8 +36,3 @@ class Command(PinCommand):
         if not found:
             self.stdout.write(f"{alias}: {len(pins.tools)} tools as before")
         return not found
-
-    def end(self, failed: list[str]) -> None:
-        """See `PinCommand.end`."""
-        if failed:
-            raise CommandError(f"the tools are not as they were noted of: {', '.join(failed)}")
