@@ -60,16 +60,17 @@ class CallTable(dict[int, PendingCall]):
         """Whether there are still calls in flight though no new one may begin."""
         return isinstance(self.error, SessionExpired) and bool(self)
 
-    def end(self, error: MCPError) -> bool:
-        """Fail every call in flight, and every later one; return whether it was the first time."""
+    def end(self, error: MCPError) -> MCPError:
+        """Fail every call in flight, and every later one; return why: only the first reason counts."""
         with self._lock:
-            if self.error is not None and not isinstance(self.error, SessionExpired):
-                return False
-            self.error = error
+            if self.error is None or isinstance(self.error, SessionExpired):
+                self.error = error
+            reason = self.error
+            # Also the second time: a signal handler may have interrupted the first.
             calls = list(self.values())
         for call in calls:
-            call.fail(self._fresh(error, call))
-        return True
+            call.fail(self._fresh(reason, call))
+        return reason
 
     def _fresh(self, reason: MCPError, call: PendingCall) -> MCPError:
         """Copy the reason of the end, so that each caller raises an exception of its own."""

@@ -363,5 +363,4 @@ class Connection:
 
     def lost(self, error: MCPError) -> None:
         """Fail every call in flight, and every later one. Idempotent."""
-        if self.calls.end(error):
-            self.watchers.over(error)
+        self.watchers.over(self.calls.end(error))

@@ -274,11 +274,11 @@ class Opening:
     def end(self, connection: Optional[Connection], error: Optional[BaseException] = None) -> None:
         """Wake all who wait. Only the first end counts."""
         with self._lock:
-            if self._over:
-                return
-            # The frames of the error would keep the client alive, and each caller raises a copy anyway.
-            self._connection, self._error = connection, error and error.with_traceback(None)
-            self._over = True
+            if not self._over:
+                # The frames of the error would keep the client alive, and each caller raises a copy anyway.
+                self._connection, self._error = connection, error and error.with_traceback(None)
+                self._over = True
+        # Also the second time: a signal handler may have interrupted the first.
         for waiter in self.waiters:
             waiter.settle({})
 

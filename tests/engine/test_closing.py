@@ -9,6 +9,7 @@ import threading
 import time
 
 import pytest
+from concurrency.striking import strike_at
 
 from mcp_sync import Client, ClientSession, InMemory, Timeouts, types
 from mcp_sync.errors import CallTimeout, ClientClosed
@@ -84,6 +85,27 @@ def test_many_threads_can_close_at_once():
     for closing in [Background(close) for _ in range(8)]:
         closing.join()
     assert isinstance(call.error(), ClientClosed)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="signals are looked for at more points, unsafe ones")
+@pytest.mark.parametrize("is_open", [True, False])
+def test_closing_again_wakes_those_whom_a_signal_handler_has_kept_from_being_woken(is_open):
+    clients, more = [], True
+    while more:
+        target = DuplexTarget(modern() if is_open else {})
+        client = Client(target)
+        clients.append(client)  # So that no strike falls upon the finaliser of an earlier one.
+        if is_open:
+            client.open()
+        calls = [Background(client.call_tool, "x") for _ in range(2)]
+        if is_open:
+            wait_until(lambda target=target: len(target.now.received("tools/call")) == 2)
+        else:
+            wait_until(lambda client=client: len(getattr(client._engine._opening, "waiters", ())) == 2)
+        more = strike_at(len(clients), client.close, "/mcp_sync/_engine/")
+        client.close()
+        assert {type(call.error()) for call in calls} == {ClientClosed}, len(clients)
+    assert len(clients) > 30
 
 
 def test_leaving_the_with_block_closes_even_when_it_raises():
