@@ -47,6 +47,7 @@ class Intake:
         self.secrets: Sequence[str] = ()
         self._skipped: deque[str] = deque(maxlen=_SKIPPED_KEPT)
         self._has_warned = False
+        self._has_told = False
         self.error: Optional[MCPError] = None
 
     def deliver(self, message: bytes, is_last: bool = False) -> None:
@@ -91,11 +92,13 @@ class Intake:
         return list(self._skipped)
 
     def lose(self, error: MCPError) -> None:
-        """Declare the channel lost; only the first time counts."""
-        if self.error is not None:
-            return
-        self.error = error
-        self._call_inbound("lost", error)
+        """Declare the channel lost; only the first reason counts."""
+        if self.error is None:
+            self.error = error
+        # Not by the error: a signal handler may have interrupted the first time.
+        if not self._has_told:
+            self._call_inbound("lost", self.error)
+            self._has_told = True
 
     def _call_inbound(self, name: str, error: Exception) -> None:
         try:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import errno
+import functools
 import gc
 import json
+import logging
+import sys
 import threading
 import time
 import weakref
 
 import pytest
+from concurrency.striking import strike_at
 from stdio_support import SLACK, poll, running
 
 from mcp_sync._concurrency.deadline import Deadline
 from mcp_sync._concurrency.pending import PendingCall
 from mcp_sync.errors import CallCancelled, CallTimeout, ConnectionLost, UsageError
 from mcp_sync.transports._base import Frame
-from mcp_sync.transports._duplex import Outlet
+from mcp_sync.transports._duplex import Intake, Outlet
 
 
 class Narrow:
@@ -391,3 +395,26 @@ def test_a_small_message_is_posted_to_a_server():
         server.inbound.wait(lambda: server.inbound.messages)
         assert server.inbound.messages[0]["params"] == {"method": "ping"}
         assert not server.channel.try_send(frame("large", 100_000))
+
+
+# --- what comes in ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="signals are looked for at more points, unsafe ones")
+def test_a_loss_is_passed_on_the_next_time_where_a_signal_handler_has_interrupted_the_first():
+    class Told:
+        def __init__(self):
+            self.reasons = []
+
+        def lost(self, error):
+            self.reasons.append(error)
+
+    number, more = 1, True
+    while more:
+        told = Told()
+        intake = Intake(told, "peer", logging.getLogger("tests"))
+        more = strike_at(number, functools.partial(intake.lose, ConnectionLost("first")), "/_duplex.py")
+        intake.lose(ConnectionLost("second"))
+        assert {*told.reasons} == {intake.error}, number
+        number += 1
+    assert number > 3
