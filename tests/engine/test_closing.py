@@ -14,6 +14,7 @@ from concurrency.striking import strike_at
 from mcp_sync import Client, ClientSession, InMemory, Timeouts, types
 from mcp_sync.errors import CallTimeout, ClientClosed
 from mcp_sync.testing import FakeServer
+from mcp_sync.transports import LegacySSE, StreamableHTTP
 
 from .background import Background, wait_until
 from .scripted import DuplexTarget, PostTarget, legacy, modern, text
@@ -106,6 +107,23 @@ def test_closing_again_wakes_those_whom_a_signal_handler_has_kept_from_being_wok
         client.close()
         assert {type(call.error()) for call in calls} == {ClientClosed}, len(clients)
     assert len(clients) > 30
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="signals are looked for at more points, unsafe ones")
+@pytest.mark.parametrize("kind", [StreamableHTTP, LegacySSE])
+def test_closing_again_ends_the_stream_that_a_signal_handler_has_kept_from_being_ended(kind):
+    server, clients, more = FakeServer(versions="legacy"), [], True
+    folder = "_http" if kind is StreamableHTTP else "_legacy_sse"
+    with server.serve_http() if kind is StreamableHTTP else server.serve_sse() as endpoint:
+        while more:
+            # With a handler, so that there is a stream.
+            client = Client(kind(endpoint.url), message_handler=lambda message: None).open()
+            clients.append(client)
+            more = strike_at(len(clients), client.close, f"/{folder}/channel.py")
+            client.close()
+            name = f"-{client._engine.plan.settings.name}-"
+            assert not [each for each in threading.enumerate() if name in each.name], len(clients)
+    assert len(clients) > 5
 
 
 def test_leaving_the_with_block_closes_even_when_it_raises():

@@ -9,6 +9,7 @@ from contextlib import closing
 from typing import Optional
 
 from ..._concurrency.deadline import Deadline
+from ..._concurrency.locks import take
 from ..._concurrency.pending import PendingCall
 from ..._concurrency.threads import join_all
 from ...errors import ConnectionLost, SessionExpired
@@ -50,7 +51,7 @@ class HTTPChannel:
         self._closed = False
         # The server does not know the session any more, so there is nothing to end.
         self._expired = False
-        # Taken for good by whoever closes. Nobody waits for it.
+        # Held by whoever closes, for good by whoever discards. Nobody waits for it.
         self._closing = threading.Lock()
         self._discarded = False
         self._forgotten = weakref.finalize(self, self._endpoint.close)
@@ -168,18 +169,27 @@ class HTTPChannel:
     # --- the end ---------------------------------------------------------------------------------------
 
     def close(self, deadline: Deadline) -> None:
-        """End the session and close all connections."""
-        if not self._closing.acquire(False):
-            return
-        self._stop()
+        """End the session and close all connections, or go on with it after an interruption."""
+        got: list[bool] = []
         try:
-            if self._endpoint.in_session and self._terminates and not self._expired:
-                self._delete(deadline.within(_DELETE_SECONDS))
+            if take(self._closing, 0.0, got):
+                self._stop()
+                self._end_session(deadline)
+                self._endpoint.close()
+                if self._stream is not None:
+                    join_all(self._stream.threads, deadline)
+        finally:
+            if got and got[0]:
+                self._closing.release()
+
+    def _end_session(self, deadline: Deadline) -> None:
+        if not self._terminates or not self._endpoint.in_session or self._expired:
+            return
+        self._terminates = False  # Whoever interrupts it does not want to wait for it once more.
+        try:
+            self._delete(deadline.within(_DELETE_SECONDS))
         except Exception as error:
             logger.debug("The session of %s could not be ended: %s", self.peer, type(error).__name__)
-        self._endpoint.close()
-        if self._stream is not None:
-            join_all(self._stream.threads, deadline)
 
     def _delete(self, deadline: Deadline) -> None:
         exchange = Exchange(deadline)

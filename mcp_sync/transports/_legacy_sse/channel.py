@@ -55,8 +55,6 @@ class LegacySSEChannel:
         # The exchanges under way. Single operations only, so it needs no lock.
         self._live: set[Exchange] = set()
         self._closed = False
-        # Taken for good by whoever closes. Nobody waits for it.
-        self._closing = threading.Lock()
 
     # --- the stream ------------------------------------------------------------------------------
 
@@ -233,8 +231,6 @@ class LegacySSEChannel:
 
     def close(self, deadline: Deadline) -> None:
         """End the stream with its thread, and close all connections."""
-        if not self._closing.acquire(False):
-            return
         self.discard()
         if self._stream is not None:
             join_all(self._stream.threads, deadline)
@@ -251,7 +247,6 @@ class LegacySSEChannel:
     def abandon(self) -> None:
         """In a forked child: drop the inherited connections, without a byte to the server."""
         self._closed = True
-        self._closing.acquire(False)
         for exchange in list(self._live):
             exchange.drop()
         if self._stream is not None:
