@@ -336,10 +336,14 @@ class Silence:
 
     def passes(self, after: str) -> None:
         """Let an interval pass as soon as the client has noted that it ``"heard"`` or ``"asked"``."""
-        assert self.may_begin.wait(PATIENCE)
-        while self.noted.get(timeout=PATIENCE) != after:
-            pass
+        self.awaits(after)
         self.now += INTERVAL
+
+    def awaits(self, note: str) -> None:
+        """Wait until the client has noted that."""
+        assert self.may_begin.wait(PATIENCE)
+        while self.noted.get(timeout=PATIENCE) != note:
+            pass
 
 
 @pytest.fixture
@@ -428,9 +432,11 @@ def test_a_server_that_takes_a_long_message_slowly_is_not_given_up(silence: Sile
         got = len(peer.sock.recv(1))
         silence.may_begin.set()
         for _ in range(5):
+            # Only then has the client noted what moved before.
+            silence.awaits("heard")
             while not client.channel._link.stream.has_moved:
                 got += len(peer.sock.recv(65536))
-            silence.passes(after="heard")
+            silence.now += INTERVAL
         while got < 8_000_000:
             got += len(peer.sock.recv(65536))
         peer.wait_for_end()
