@@ -258,9 +258,9 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ._concurrency.fork import hold_off
+    from ._concurrency.fork import no_fork
 
-    with hold_off():
+    with no_fork():
         if name in _SUBMODULES:
             return importlib.import_module(f".{name}", __name__)
         value = getattr(importlib.import_module(f".{_HOMES.get(name, 'errors')}", __name__), name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Optional, Union
 
 from ._concurrency.cancel import CancelToken
-from ._concurrency.fork import hold_off
+from ._concurrency.fork import no_fork
 from ._tool_verbs import ToolVerbs
 from .options import UNSET, TimeoutArgument
 
@@ -25,7 +25,7 @@ class ExtensionVerbs(ToolVerbs):
         Raises:
             UsageError: The client was not given the extension `mcp_sync.skills.Skills`.
         """
-        with hold_off():
+        with no_fork():
             from .skills import skills_of
         return skills_of(self)
 
@@ -47,6 +47,6 @@ class ExtensionVerbs(ToolVerbs):
             AppRejected: It is no page of an app, or asks for what cannot be allowed.
             UsageError: That is no URI of an app, or no tool that needs one.
         """
-        with hold_off():
+        with no_fork():
             from .apps import read_app
         return read_app(self, app, timeout=timeout, cancel=cancel)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar
 
 from ._calls import Calls, Headers, Meta
 from ._concurrency.cancel import CancelToken
-from ._concurrency.fork import hold_off
+from ._concurrency.fork import no_fork
 from .options import UNSET, TimeoutArgument
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class FutureVerbs(Calls):
             >>> future.result().structured_content
             {'result': 3}
         """
-        with hold_off():
+        with no_fork():
             from .futures import submit
         return submit(self, method, args, kwargs)
 
@@ -93,7 +93,7 @@ class FutureVerbs(Calls):
             ...         print(step.progress, step.total, step.message)
             ...     print(stream.result().text)
         """
-        with hold_off():
+        with no_fork():
             from .streaming import ToolStream
         return ToolStream(
             self,

@@ -9,7 +9,7 @@ from ._arguments import as_dict, check_instance
 from ._calls import Headers, Meta, call_options, pausing
 from ._concurrency.cancel import CancelToken
 from ._concurrency.deadline import Deadline
-from ._concurrency.fork import hold_off
+from ._concurrency.fork import no_fork
 from ._engine.call_options import CallOptions
 from ._tool_verbs import ToolVerbs
 from .errors import UsageError
@@ -63,7 +63,7 @@ class TaskVerbs(ToolVerbs):
             InputRequired: Only with ``on_input="raise"``, before there is a task.
             UsageError: Arguments that JSON cannot hold.
         """
-        with hold_off():
+        with no_fork():
             from .tasks._starting import start
         check_instance("the name of a tool", name, str)
         check_seconds("ttl", ttl)
@@ -84,7 +84,7 @@ class TaskVerbs(ToolVerbs):
         Raises:
             InvalidHandle: It is none of these, or of another server or principal.
         """
-        with hold_off():
+        with no_fork():
             from .tasks._starting import take_up
         if isinstance(task, (bytes, bytearray)):
             raise UsageError("a task is named by its id, a str, or by what TaskHandle.to_json() returned")
@@ -100,7 +100,7 @@ class TaskVerbs(ToolVerbs):
         validation: Optional[str],
     ) -> types.CallToolResult:
         """Go on with a call that had become a task when it raised `InputRequired`, as `call_tool` would."""
-        with hold_off():
+        with no_fork():
             from .tasks._calling import resume_call
         if validation is not None:
             check_validation(validation)

@@ -12,7 +12,7 @@ from ._arguments import as_dict, check_instance, page_params
 from ._calls import Calls, Headers, Meta, call_options, pausing, resumable
 from ._concurrency.cancel import CancelToken
 from ._concurrency.deadline import Deadline
-from ._concurrency.fork import hold_off
+from ._concurrency.fork import no_fork
 from ._engine.call_options import CallOptions
 from ._engine.connection import Connection
 from ._engine.tools import ToolIndex
@@ -208,7 +208,7 @@ class ToolVerbs(Calls):
         if not isinstance(name, str):
             check_instance("the name of a tool", name, str)
         if result_type is not None:
-            with hold_off():
+            with no_fork():
                 from .typed._results import checked_type, typed_result
             checked_type(result_type)  # Before anything is sent.
         params = {"name": name, "arguments": as_dict("arguments", arguments)}
@@ -232,7 +232,7 @@ class ToolVerbs(Calls):
         Names that are no identifiers go into brackets: ``client.tool["odd name"]``. The first use lists the
         tools. See `mcp_sync.typed`.
         """
-        with hold_off():
+        with no_fork():
             from .typed import ToolFunctions
         return ToolFunctions(self)  # type: ignore[arg-type]
 
@@ -263,7 +263,7 @@ class ToolVerbs(Calls):
             PinMismatch: The server has changed tools; says how.
             UsageError: The file cannot be read or written, or is no lock file.
         """
-        with hold_off():
+        with no_fork():
             from .typed._pins import pin_tools
         return pin_tools(self, lockfile, update, recheck, timeout)  # type: ignore[arg-type]
 
@@ -288,7 +288,7 @@ class ToolVerbs(Calls):
         if self._pins is not None:
             self._pins.check(self, params["name"], options, deadline)  # type: ignore[arg-type]
         if self._tools.only_as_tasks and params["name"] in self._tools.only_as_tasks:
-            with hold_off():
+            with no_fork():
                 from .tasks._calling import call_as_task, takes_tasks
 
             if takes_tasks(self._engine, options, deadline):

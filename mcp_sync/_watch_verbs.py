@@ -9,7 +9,7 @@ from . import types
 from ._arguments import as_uri, check_callback
 from ._calls import Meta, call_options
 from ._concurrency.cancel import CancelToken
-from ._concurrency.fork import hold_off
+from ._concurrency.fork import no_fork
 from ._protocol import methods
 from ._tool_verbs import ToolVerbs
 from .options import UNSET, TimeoutArgument
@@ -44,7 +44,7 @@ class WatchVerbs(ToolVerbs):
         options = call_options(meta, cancel)
         uri, deadline = as_uri(uri), self._deadline(timeout)
         if not self._engine.connection(deadline, cancel).era.handshake:
-            with hold_off():
+            with no_fork():
                 from .subscriptions import subscribe
             subscribe(self, uri, deadline, options.meta)
             return types.EmptyResult()
@@ -65,7 +65,7 @@ class WatchVerbs(ToolVerbs):
         uri, deadline = as_uri(uri), self._deadline(timeout)
         nobody_is_left = self._engine.plan.subscriptions.discard(uri)
         if not self._engine.connection(deadline, cancel).era.handshake:
-            with hold_off():
+            with no_fork():
                 from .subscriptions import unsubscribe
             unsubscribe(self, uri)
         elif nobody_is_left:
@@ -113,7 +113,7 @@ class WatchVerbs(ToolVerbs):
             MethodNotFound, NotSupported: The server has no subscriptions.
             CallTimeout: It did not acknowledge the subscription in time.
         """
-        with hold_off():
+        with no_fork():
             from .subscriptions import interest, listen
         asked = interest(tools, prompts, resource_list, resources)
         check_callback("on_event", on_event, 1)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Optional, TypeVar, Union, cast
 
 from . import transports, types
-from ._concurrency.fork import hold_off
+from ._concurrency.fork import no_fork
 from ._protocol.negotiation import AUTO, check_mode
 from ._protocol.versions import HANDSHAKE_VERSIONS
 from .errors import UsageError
@@ -172,7 +172,7 @@ class Client(ClientSession):
             ...     with mcp.for_principal(str(request.user.pk), auth=auth) as client:
             ...         return client.call_tool("inbox").text
         """
-        with hold_off():
+        with no_fork():
             from .principals import view_for
         return view_for(self, key, auth, headers)
 
@@ -189,7 +189,7 @@ def make_target(target: Any, http: Mapping[str, Any]) -> Target:
     """
     if isinstance(target, str):
         if target.lower().startswith(("http://", "https://")):
-            with hold_off():
+            with no_fork():
                 from .transports._url import ServerURL
             return ServerURL(target, **http)
         if target.lower().startswith(("ws://", "wss://")):

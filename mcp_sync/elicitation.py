@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Optional
 from urllib.parse import urlsplit
 
 from . import types
-from ._concurrency.fork import hold_off
+from ._concurrency.fork import no_fork
 from ._input_answers import listed
 from ._protocol.form_values import read_answer
 from ._protocol.forms import Choice, FormField, read_fields
@@ -246,6 +246,6 @@ def terminal_prompt(context: CallbackContext, params: Any) -> types.ElicitResult
 
     >>> client = Client(server, elicitation_callback=terminal_prompt)
     """
-    with hold_off():
+    with no_fork():
         from ._terminal import PROMPT
     return PROMPT(context, params)

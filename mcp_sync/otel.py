@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Optional
 
-from ._concurrency.fork import hold_off
+from ._concurrency.fork import no_fork
 from ._masking import masked, masked_text, public_uri
 from ._version import __version__
 from .errors import HTTPStatusError, RemoteError, UsageError
@@ -60,7 +60,7 @@ class OpenTelemetry:
         content: bool = False,
     ) -> None:
         try:
-            with hold_off():
+            with no_fork():
                 from opentelemetry import context, metrics, trace
                 from opentelemetry.baggage.propagation import W3CBaggagePropagator
                 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator

@@ -152,7 +152,7 @@ class Registry(Unpicklable):
 
     def status(self) -> StatusTable:
         """Return how it stands with each server, without opening any. ``print`` shows it as a table."""
-        with fork.hold_off():
+        with fork.no_fork():
             from ._servers.status import StatusTable
 
         return StatusTable(shelf.status(alias) for alias, shelf in self._names().items())

@@ -10,7 +10,7 @@ from . import types
 from ._arguments import check_callback, check_instance, check_level
 from ._calls import deadline_of
 from ._concurrency.deadline import Deadline
-from ._concurrency.fork import hold_off
+from ._concurrency.fork import no_fork
 from ._concurrency.threads import client_name
 from ._engine.assembly import build_engine
 from ._engine.connection import Connection
@@ -170,17 +170,17 @@ class ClientSession(Unpicklable, Verbs):
         )
         if cache is not None:
             check_instance("cache", cache, CacheOptions)
-            with hold_off():
+            with no_fork():
                 from ._engine.cache import keep_answers
             keep_answers(self._engine, cache)
         if tracing is not None:
-            with hold_off():
+            with no_fork():
                 from ._engine.observing import Tracing
                 from .tracing import as_observer
             self._engine.plan.tracing = Tracing(as_observer(tracing), transport)
         variable = os.environ.get("MCP_SYNC_TRACE")
         if trace is not None or variable:
-            with hold_off():
+            with no_fork():
                 from .trace import as_trace
             self._engine.plan.trace = as_trace(trace, variable)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
 from ._concurrency.bell import Bell
 from ._concurrency.deadline import Deadline
-from ._concurrency.fork import hold_off
+from ._concurrency.fork import no_fork
 from ._concurrency.pending import PendingCall
 from ._engine.progress import DirectSink
 from .errors import CallTimeout
@@ -42,7 +42,7 @@ class Progress(NamedTuple):
 
     def _repr_html_(self) -> str:
         """Return a bar for a notebook."""
-        with hold_off():
+        with no_fork():
             from .types._html import progress_html
         return progress_html(self.progress, self.total, self.message)
 

@@ -17,7 +17,7 @@ from ._arguments import (
 )
 from ._calls import Headers, Meta, call_options, pausing
 from ._concurrency.cancel import CancelToken
-from ._concurrency.fork import hold_off
+from ._concurrency.fork import no_fork
 from ._engine.call_options import NO_OPTIONS
 from ._extension_verbs import ExtensionVerbs
 from ._future_verbs import FutureVerbs
@@ -233,7 +233,7 @@ class Verbs(WatchVerbs, TaskVerbs, FutureVerbs, ExtensionVerbs):
             UsageError: There is no answer for a request, or one for none, or one of a wrong kind.
             InputRequired: The server asks again.
         """
-        with hold_off():
+        with no_fork():
             from ._resuming import PausedCall
         paused = PausedCall(envelope, key, max_age, self._engine.plan)
         params = paused.params(answers)

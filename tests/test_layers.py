@@ -190,7 +190,7 @@ def late_imports(node: ast.AST, held: bool = True) -> Iterator[int]:
         if isinstance(child, (ast.FunctionDef, ast.Lambda)):
             yield from late_imports(child, False)
         elif isinstance(child, ast.With):
-            waits = any(ast.unparse(item.context_expr).endswith("hold_off()") for item in child.items)
+            waits = any(ast.unparse(item.context_expr).endswith("no_fork()") for item in child.items)
             yield from late_imports(child, held or waits)
         elif isinstance(child, (ast.Import, ast.ImportFrom)):
             if not held:
@@ -280,6 +280,6 @@ def test_the_walk_sees_what_it_should():
     assert "mcp_sync._concurrency.fork" in seen
     assert below("mcp_sync.errors.ClientClosed") == ("errors",)
     assert below("mcp_sync._concurrency.fork") == ("_concurrency", "fork")
-    assert list(late_imports(ast.parse("def f():\n import a\n with hold_off():\n  import b"))) == [2]
+    assert list(late_imports(ast.parse("def f():\n import a\n with no_fork():\n  import b"))) == [2]
     for_checkers = {name for name, _ in imports(PACKAGE / "_engine" / "answers.py")}
     assert "mcp_sync.session.ClientSession" not in for_checkers

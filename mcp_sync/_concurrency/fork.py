@@ -39,7 +39,7 @@ def watch(item: ForkAware) -> None:
 
 
 @contextmanager
-def hold_off() -> Iterator[None]:
+def no_fork() -> Iterator[None]:
     """Have forks by other threads wait, a few seconds at most, until the block has ended.
 
     For what takes a lock that is not ours, which would stay locked in a child where the thread that holds it

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Optional
 
 from pydantic import BaseModel
 
-from .._concurrency.fork import hold_off
+from .._concurrency.fork import no_fork
 from .._concurrency.workers import Workers
 from .._protocol import codec, methods
 from .._protocol.urls import enclosing
@@ -182,16 +182,16 @@ class Shelf:
     def _get(self, keys: tuple[str, ...]) -> Mapping[str, Any]:
         if isinstance(self.store, MemoryCache):
             return self.store.get_many(keys)
-        with hold_off():
+        with no_fork():
             found: Mapping[str, Any] = self.store.get_many(keys)
         return found
 
     def _put(self, key: str, value: bytes, seconds: int) -> None:
-        with hold_off():
+        with no_fork():
             self.store.put(key, value, seconds)
 
     def _delete(self, key: str) -> None:
-        with hold_off():
+        with no_fork():
             self.store.delete(key)
 
     def _failed(self, what: str, error: Exception) -> None:

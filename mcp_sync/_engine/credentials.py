@@ -12,7 +12,7 @@ import json
 from typing import TYPE_CHECKING, Any, Callable, Optional
 from urllib.parse import unquote, urlsplit
 
-from .._concurrency.fork import hold_off
+from .._concurrency.fork import no_fork
 from .._protocol.striking import secrets_of
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def credentials_of(target: Any) -> tuple[Callable[[], Any], bool]:
     """Return what tells for whom a target asks (``None``: that cannot be told), and whether it changes."""
-    with hold_off():
+    with no_fork():
         from ..transports._http.target import HTTPTarget
         from ..transports._websocket.target import WebSocket
     if not isinstance(target, (HTTPTarget, WebSocket)) or getattr(target, "session", None) is not None:
@@ -35,7 +35,7 @@ def credentials_of(target: Any) -> tuple[Callable[[], Any], bool]:
         return (lambda: [rest, auth]), False
     if not type(auth).__module__.startswith("mcp_sync.auth."):
         return (lambda: None), False
-    with hold_off():
+    with no_fork():
         from ..auth._bearer import BearerToken
         from ..auth._hook import TokenAuth
     if isinstance(auth, BearerToken):
@@ -50,7 +50,7 @@ def secrets_given(target: Any) -> list[str]:
 
     What an authorization fetches is not among them.
     """
-    with hold_off():
+    with no_fork():
         from ..auth._bearer import BearerToken
         from ..transports._stdio.masking import secrets_among
     url, auth = getattr(target, "url", None) or "", getattr(target, "auth", None)

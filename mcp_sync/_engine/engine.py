@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Optional, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from .._concurrency.deadline import Deadline
-from .._concurrency.fork import hold_off
+from .._concurrency.fork import no_fork
 from .._protocol import methods
 from .._protocol.brief import excerpt
 from .._protocol.eras import COMPLETE, INPUT_REQUIRED, LOG_LEVEL_KEY, Era, StatelessEra
@@ -130,7 +130,7 @@ class Engine(Lifecycle):
             try:
                 kind, result = self._send_until_answered(connection, spec, params, options, deadline)
             except UrlElicitationRequired as refusal:
-                with hold_off():
+                with no_fork():
                     from .visits import visit_first
                 connection = visit_first(self, connection, spec, options, deadline, refusal)
                 kind, result = self._send_until_answered(connection, spec, params, options, deadline)
@@ -189,7 +189,7 @@ class Engine(Lifecycle):
                     )
                 requests = input_requests(spec, result)
                 if requests and options.pause:
-                    with hold_off():
+                    with no_fork():
                         from .pausing import paused
                     raise paused(self.plan, self.version, spec, params, options.meta, result)
                 responses = self.answer_inputs(requests, spec, result, deadline)

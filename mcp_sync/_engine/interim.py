@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Optional
 
 from .._concurrency.deadline import Deadline
-from .._concurrency.fork import hold_off
+from .._concurrency.fork import no_fork
 from .._concurrency.pending import PendingCall
 from .._protocol.methods import MethodSpec
 from ..errors import ClientClosed, MCPError, UsageError
@@ -112,7 +112,7 @@ class InterimCall:
     def answer(self, requests: Mapping[str, Any]) -> dict[str, Any]:
         """See `Interim.answer`."""
         if self._options.pause and requests:
-            with hold_off():
+            with no_fork():
                 from .pausing import paused
             version = self._engine.connection(self._deadline, self._options.cancel).era.version
             asked = {"inputRequests": dict(requests)}

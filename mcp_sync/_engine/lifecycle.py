@@ -277,7 +277,7 @@ class Lifecycle:
         trace = self.plan.trace
         if trace is None:
             return channel
-        with fork.hold_off():
+        with fork.no_fork():
             from .credentials import secrets_given
         return trace.around(channel, self.plan.settings.name, secrets_given(target))
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Optional
 
 from .._concurrency.deadline import Deadline
-from .._concurrency.fork import hold_off
+from .._concurrency.fork import no_fork
 from .._protocol.param_headers import InvalidParamHeader, ParamHeader, compile_param_headers, param_headers
 
 # Models, and what checks schemas, load when they are used: a program that only calls needs neither.
@@ -62,7 +62,7 @@ class ToolIndex:
                 self._learn_task_support(tool)
 
     def _learn_schemas(self, tools: list[Tool]) -> None:
-        with hold_off():
+        with no_fork():
             from .._protocol.schemas import Schema
         for tool in tools:
             if isinstance(tool.output_schema, dict):

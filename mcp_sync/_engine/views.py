@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional
 from .._concurrency import fork
 from .._concurrency.cancel import CancelToken
 from .._concurrency.deadline import Deadline
-from .._concurrency.fork import hold_off
+from .._concurrency.fork import no_fork
 from .._protocol.eras import StatelessEra
 from .._protocol.negotiation import Negotiation
 from ..errors import AuthError, ClientClosed, MCPError
@@ -54,7 +54,7 @@ class Common:
         shared = self._shared
         if shared is not None:
             return shared
-        with hold_off():
+        with no_fork():
             from ..transports._http.adapter.adapter import BoundedAdapter
             from ..transports._http.senders import Shared
         connection = self._engine._connection
@@ -292,7 +292,7 @@ def view_engine(
         plan = replace(plan, target=target, listeners=int(callbacks.listening), subscriptions=Subscribed())
         engine = OwnEngine(plan, other, answers, common)
     if cache is not None:
-        with hold_off():
+        with no_fork():
             from .cache import ResponseCache, keep_answers
         if target is None:
             # What comes in is watched for the client already, whose store it is.

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from .._concurrency.fork import hold_off
+from .._concurrency.fork import no_fork
 from .._masking import hides, without_credentials
 from .._protocol.brief import excerpt
 from .._protocol.visible import clean
@@ -27,7 +27,7 @@ def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> 
     Raises:
         UsageError: They do not. It names the field, and what the schema wants there.
     """
-    with hold_off():
+    with no_fork():
         from .._protocol.schemas import Schema
     error = Schema(dict(schema)).certain_error(arguments)
     if error is not None:

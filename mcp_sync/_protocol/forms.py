@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
-from .._concurrency.fork import hold_off
+from .._concurrency.fork import no_fork
 from .form_formats import FORMATS, is_number
 
 KINDS = ("string", "number", "integer", "boolean", "array")
@@ -129,7 +129,7 @@ class FormField:
             return check[1]
         if self.schema.keys() <= _KNOWN:
             return None
-        with hold_off():
+        with no_fork():
             from .schemas import Schema
         # A schema that cannot be used is the server's fault, and nothing that a person could mend.
         plain = list(value) if isinstance(value, tuple) else value

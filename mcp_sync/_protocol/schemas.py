@@ -15,7 +15,7 @@ from typing import Any, Callable, Optional
 
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
-from .._concurrency.fork import hold_off
+from .._concurrency.fork import no_fork
 from .brief import brief, excerpt
 
 MOST_STEPS = 1_000_000
@@ -181,7 +181,7 @@ def _prepared(build: Any, schema: dict[str, Any], budget: _Budget) -> Any:
 @functools.cache
 def _validator_class(name: str) -> Any:
     """Derive from a class of jsonschema one that counts its steps."""
-    with hold_off():
+    with no_fork():
         from jsonschema import validators
 
     plain = getattr(validators, name)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from .. import types
 from .._concurrency.deadline import Deadline
-from .._concurrency.fork import hold_off
+from .._concurrency.fork import no_fork
 from .._engine.call_options import CallOptions
 from ..client import Client
 from ..errors import UsageError
@@ -57,7 +57,7 @@ class Filtered(Client):
         self, key: str, auth: Any = None, headers: Optional[Mapping[str, str]] = None
     ) -> PrincipalView:
         """See `Client.for_principal`."""
-        with hold_off():
+        with no_fork():
             from ..principals import PrincipalView
 
         view = super().for_principal(key, auth, headers)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Optional
 
 from .. import transports
-from .._concurrency.fork import hold_off
+from .._concurrency.fork import no_fork
 from ..client import Client
 from ..config._config import Config, load_config
 from ..config._entries import broken_entry, read_entry
@@ -85,7 +85,7 @@ def make_client(name: str, server: Any, options: Mapping[str, Any], also: Option
     Raises:
         UsageError: It can have no client.
     """
-    with hold_off():
+    with no_fork():
         if isinstance(server, Client):
             return Made(server, False)
         if isinstance(server, ServerConfig):

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
-from .._concurrency.fork import hold_off
+from .._concurrency.fork import no_fork
 from ..errors import ClientClosed, MCPError, UsageError
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Shelf:
         found = self._read.get("servers")
         if found is not None:
             return found
-        with hold_off():
+        with no_fork():
             from .making import read_servers
 
         source = self._source() if callable(self._source) else self._source
@@ -122,7 +122,7 @@ class Shelf:
         return self._make(name, self._server(name), options)
 
     def _make(self, name: str, server: Any, options: Mapping[str, Any]) -> Made:
-        with hold_off():
+        with no_fork():
             from .making import make_client
         also = None if self._also is None else self._also(name)
         return make_client(name, server, {**self._options, **options}, also)
@@ -137,7 +137,7 @@ class Shelf:
             raise ClientClosed(f"the {self._owner} is closed")
 
     def _server(self, name: str) -> Any:
-        with hold_off():
+        with no_fork():
             from ..config._config import unknown_server
             from ..config._errors import ConfigError
         known = self.servers()
@@ -199,7 +199,7 @@ class Shelf:
 
     def status(self, name: str) -> ServerStatus:
         """Return how it stands with a server."""
-        with hold_off():
+        with no_fork():
             from .status import ServerStatus, status_of
         if self.is_disabled(name):
             return ServerStatus(name, "disabled")
@@ -213,7 +213,7 @@ class Shelf:
             self._closed = True
             ours = self._take(list(self.clients))
         if ours:
-            with hold_off():
+            with no_fork():
                 from .together import close_all
             close_all(self._owner, ours, seconds)
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Callable, Optional
 from urllib.parse import urlsplit, urlunsplit
 
-from .._concurrency.fork import hold_off
+from .._concurrency.fork import no_fork
 from ..errors import UsageError
 from ._signing import base64url, missing_package, new_jti, signer_of
 
@@ -26,7 +26,7 @@ def new_key() -> dict[str, Any]:
     Raises:
         UsageError: The packages of the extra ``jwt`` are missing.
     """
-    with hold_off():
+    with no_fork():
         try:
             from cryptography.hazmat.primitives.asymmetric import ec
         except ImportError as error:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
 
 from .._concurrency.deadline import Deadline
-from .._concurrency.fork import hold_off
+from .._concurrency.fork import no_fork
 from ..errors import AuthError, UsageError
 from ._locks import FolderLocks, file_name
 from ._records import Key
@@ -195,7 +195,7 @@ class KeyringStore:
 
 def _chosen_backend() -> KeyringBackend:
     try:
-        with hold_off():
+        with no_fork():
             import keyring
     except ImportError as error:
         what = "KeyringStore needs the package keyring; install by: pip install 'mcp-sync-client[keyring]'"

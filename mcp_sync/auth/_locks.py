@@ -202,7 +202,7 @@ class _FileLock:
         """
         try:
             # A child that is forked in between would know nothing of the descriptor, and keep the lock alive.
-            with fork.hold_off():
+            with fork.no_fork():
                 self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | _NO_LINKS, 0o600)
                 give_away(self._descriptor, os.path.dirname(self._path))
                 self._held = _locked(self._descriptor) and self._is_current(self._descriptor)
@@ -229,7 +229,7 @@ class _FileLock:
             return
         held, self._held = self._held, False
         # A child that is forked in between would close what is closed, or by then something else.
-        with fork.hold_off():
+        with fork.no_fork():
             try:
                 if held and sys.platform != "win32":
                     with suppress(OSError):

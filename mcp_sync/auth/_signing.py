@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Callable, NamedTuple, Optional, Protocol, Union
 
 from .._arguments import check_callback
-from .._concurrency.fork import hold_off
+from .._concurrency.fork import no_fork
 from ..errors import AuthError, MCPError, UsageError
 
 ALGORITHMS = (
@@ -211,7 +211,7 @@ def _load(given: Any, wanted: Optional[str]) -> _Loaded:
     Raises:
         UsageError: It cannot be read, or not be used with this algorithm; or a package is missing.
     """
-    with hold_off():
+    with no_fork():
         try:
             import cryptography.hazmat.primitives.asymmetric  # noqa: F401
             import jwt.algorithms

@@ -86,7 +86,7 @@ class SQLiteStore:
     def _connected(self, use: Callable[[_Database], T]) -> T:
         try:
             # A child that is forked in the middle of it would inherit locks inside the library.
-            with fork.hold_off(), closing(_Database(self._path)) as database:
+            with fork.no_fork(), closing(_Database(self._path)) as database:
                 return use(database)
         except sqlite3.Error as error:
             raise AuthError(f"the token store cannot be used: {error}: {self._path}") from error

@@ -9,7 +9,7 @@ from typing import Any, Optional
 
 import click
 
-from .._concurrency.fork import hold_off
+from .._concurrency.fork import no_fork
 from .._protocol.urls import origin
 from ..errors import AuthorizationRequired, ConnectionLost, HTTPStatusError, InvalidMessage, MCPError
 from . import _show
@@ -168,7 +168,7 @@ def _advice(error: MCPError, url: Optional[str]) -> str:
 
 def _look_at_authorization(url: str, status: int, seconds: float, report: Report) -> ExitCode:
     """See whether somebody could log in, by looking up who authorizes; nobody is asked."""
-    with hold_off():
+    with no_fork():
         from ..auth import OAuth
         from ..client import Client
 

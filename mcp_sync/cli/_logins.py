@@ -11,7 +11,7 @@ from typing import Any, Optional
 
 import click
 
-from .._concurrency.fork import hold_off
+from .._concurrency.fork import no_fork
 from .._files import replace_file
 from ..errors import AuthorizationRequired
 
@@ -87,7 +87,7 @@ def make_auth(settings: Mapping[str, Any], *, interactive: bool, **more: Any) ->
     Raises:
         click.UsageError: The variable with the secret is not set, or there is no place for tokens.
     """
-    with hold_off():
+    with no_fork():
         from ..auth import DeviceCode, FileStore, OAuth
 
     given = {name: settings[name] for name in _SETTINGS if settings.get(name)}

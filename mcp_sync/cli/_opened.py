@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, TypeVar
 
 import click
 
-from .._concurrency.fork import hold_off
+from .._concurrency.fork import no_fork
 from ..errors import InvalidResult, MethodNotFound
 from . import _show
 from ._budget import Budget
@@ -51,7 +51,7 @@ def opened(options: CommonOptions, server: Server, label: str = "", **given: Any
         label: What stands at the progress bar.
         given: More arguments of `Client`.
     """
-    with hold_off():
+    with no_fork():
         from ._ask import Asker
 
     with options.budget as budget, LiveBar(label) as bar:

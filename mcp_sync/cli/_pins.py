@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from .._concurrency.fork import hold_off
+from .._concurrency.fork import no_fork
 from . import _show
 from ._completing import servers_first
 from ._exit import ExitCode
@@ -38,7 +38,7 @@ def pins(options: CommonOptions, words: tuple[str, ...], output: str, check: boo
 
     Names, descriptions, schemas and hints count: what a model and a person go by.
     """
-    with hold_off():
+    with no_fork():
         from ..typed._lockfile import read_lock, write_lock
         from ..typed._pins import Pins
 
@@ -63,7 +63,7 @@ def pins(options: CommonOptions, words: tuple[str, ...], output: str, check: boo
 
 
 def _listed(options: CommonOptions, words: tuple[str, ...]) -> Mapping[str, Any]:
-    with hold_off():
+    with no_fork():
         from ..typed._pins import by_name
 
     server = only_server(options, words)

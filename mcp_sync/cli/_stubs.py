@@ -8,7 +8,7 @@ from typing import Optional
 
 import click
 
-from .._concurrency.fork import hold_off
+from .._concurrency.fork import no_fork
 from .._files import replace_file
 from . import _show
 from ._completing import servers_first
@@ -48,7 +48,7 @@ def stubs(options: CommonOptions, words: tuple[str, ...], output: Optional[str],
 
 
 def _written(options: CommonOptions, words: tuple[str, ...]) -> str:
-    with hold_off():
+    with no_fork():
         from ..typed import generate_stubs
 
     server = only_server(options, words)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
 
 import click
 
-from .._concurrency.fork import hold_off
+from .._concurrency.fork import no_fork
 from ._configuration import configured
 from ._options import CommonOptions, typed_headers
 
@@ -47,7 +47,7 @@ class Server(NamedTuple):
             options: What was typed.
             given: More arguments of `Client`.
         """
-        with hold_off():
+        with no_fork():
             from ..client import Client
             from ..trace import Trace
 

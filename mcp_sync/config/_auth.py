@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Optional
 from urllib.parse import urlsplit
 
-from .._concurrency.fork import hold_off
+from .._concurrency.fork import no_fork
 from .._protocol.urls import is_loopback
 from ._errors import Place, named_kind
 from ._keys import plain, unknown
@@ -125,7 +125,7 @@ def bearer(token: Any, place: Place) -> Any:
     """
     if not isinstance(token, str) or not token.strip():
         raise place.error("this must be a token, and is empty, or no string")
-    with hold_off():
+    with no_fork():
         from ..auth import BearerToken
 
     token = token.strip()
@@ -148,7 +148,7 @@ def as_list(value: Any, place: Place) -> tuple[str, ...]:
 
 
 def _by_secret(given: Mapping[str, Any], place: Place) -> Any:
-    with hold_off():
+    with no_fork():
         from ..auth import ClientCredentials
 
     for name in ("client_id", "client_secret"):
@@ -160,7 +160,7 @@ def _by_secret(given: Mapping[str, Any], place: Place) -> Any:
 
 
 def _by_user(given: Mapping[str, Any], variables: Variables, place: Place) -> Any:
-    with hold_off():
+    with no_fork():
         from ..auth import FileStore, OAuth
 
     options = oauth_options(given)
@@ -175,7 +175,7 @@ def _by_user(given: Mapping[str, Any], variables: Variables, place: Place) -> An
 
 def _callback(given: Mapping[str, Any], place: Place) -> dict[str, Any]:
     """Return where the answer of the authorization server comes to."""
-    with hold_off():
+    with no_fork():
         from ..auth import LoopbackBrowser
 
     port, uri = given.get("callback_port"), given.get("redirect_uri")

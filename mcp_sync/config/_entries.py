@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Callable, Optional
 
-from .._concurrency.fork import hold_off
+from .._concurrency.fork import no_fork
 from .._protocol.negotiation import check_mode
 from .._protocol.versions import TRAITS
 from ..errors import UsageError
@@ -285,7 +285,7 @@ def _inherited(given: Given) -> str:
     found = given.text("inherit_env")
     if found is None:
         return "base"
-    with hold_off():
+    with no_fork():
         from ..transports._stdio.launch import INHERIT
     if found not in INHERIT:
         raise given.place("inherit_env").error(f"this must be one of {', '.join(INHERIT)}")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
-from .._concurrency.fork import hold_off
+from .._concurrency.fork import no_fork
 from .._protocol.urls import hide_filled
 from ..errors import UsageError
 from ..errors._base import another
@@ -125,7 +125,7 @@ class ServerConfig:
 
     def client_with(self, also: Optional[Callable[[str], bool]], **overrides: Any) -> Client:
         """Return a client as `client` does, to which only those tools exist that are allowed ``also``."""
-        with hold_off():
+        with no_fork():
             from .._servers.filtered import client_class
 
         given = {name: overrides.pop(name) for name in _OF_THE_TARGET if name in overrides}
@@ -176,7 +176,7 @@ class ServerConfig:
             raise self._place().error(str(error)) from error
 
     def _process(self) -> Target:
-        with hold_off():
+        with no_fork():
             from ..transports import Stdio
         fill = self.variables.fill
         command = str(fill(self.command, self._place("command")))
@@ -199,7 +199,7 @@ class ServerConfig:
         return found
 
     def _remote(self, given: Mapping[str, Any]) -> Target:
-        with hold_off():
+        with no_fork():
             from ..transports import LegacySSE, WebSocket
             from ..transports._url import ServerURL
         kinds: dict[str, Any] = {"http": ServerURL, "sse": LegacySSE, "websocket": WebSocket}

@@ -81,7 +81,7 @@ class UserClients:
 
 
 def _made(client: Any, principal: str, credentials: Mapping[str, Any]) -> tuple[Any, KeptView, Any]:
-    with fork.hold_off():
+    with fork.no_fork():
         from ._kept_view import KeptView
     auth, plan = credentials.get("auth"), client._engine.plan
     if plan.cache is not None and isinstance(auth, TokenAuth):

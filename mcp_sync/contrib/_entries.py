@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Optional
 
-from .._concurrency.fork import hold_off
+from .._concurrency.fork import no_fork
 from ..errors import UsageError
 
 # What this package understands of ``auth`` beside what `mcp_sync.config` does, as arguments of `OAuth`.
@@ -38,7 +38,7 @@ class Entry:
         Raises:
             ConfigError: A variable is not set.
         """
-        with hold_off():
+        with no_fork():
             from ..config._auth import as_list, oauth_options, settings
 
         place = _place_of(self.server)
@@ -60,7 +60,7 @@ def read_entry(alias: str, raw: Any, shareable: bool = False) -> Entry:
     Raises:
         ConfigError: It cannot be so.
     """
-    with hold_off():
+    with no_fork():
         from ..config._entries import read_entry as read
         from ..config._errors import Place, named_kind
         from ..config._server import ServerConfig
@@ -92,7 +92,7 @@ def read_or_broken(alias: str, raw: Any, read: Callable[[str, Any], Entry] = rea
         raw: As for `read_entry`.
         read: Reads that.
     """
-    with hold_off():
+    with no_fork():
         from ..config._entries import broken_entry
         from ..config._errors import ConfigError
         from ..config._variables import Variables
@@ -104,7 +104,7 @@ def read_or_broken(alias: str, raw: Any, read: Callable[[str, Any], Entry] = rea
 
 
 def _with_users(server: Any, flags: dict[str, Any], warnings: tuple[str, ...]) -> Entry:
-    with hold_off():
+    with no_fork():
         from ..config._auth import kind_of, settings
         from ..config._keys import plain
 
@@ -120,7 +120,7 @@ def _with_users(server: Any, flags: dict[str, Any], warnings: tuple[str, ...]) -
 
 
 def _place_of(server: Any) -> Any:
-    with hold_off():
+    with no_fork():
         from ..config._errors import Place
 
     return Place(server.file, server.name, server.auth_key)
@@ -132,7 +132,7 @@ def read_entries(servers: Any, file: Any = None) -> dict[str, Entry]:
     Raises:
         ConfigError, UsageError: They cannot be read.
     """
-    with hold_off():
+    with no_fork():
         from .._servers.making import read_servers
 
     found: dict[str, Entry] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Optional, Union
 
-from .._concurrency.fork import hold_off
+from .._concurrency.fork import no_fork
 from ._base import MCPError, UsageError
 from ._protocol import ProtocolError
 
@@ -36,7 +36,7 @@ class InputRequired(MCPError):
         Raises:
             EnvelopeRejected: It is none, of another version of this library, or was changed.
         """
-        with hold_off():
+        with no_fork():
             from .._envelope import unseal
             from ..types.input_required import parse_input_requests
         envelope = unseal(data, key)
@@ -59,7 +59,7 @@ class InputRequired(MCPError):
 
         Nothing keeps an envelope from being resumed twice: where that would harm, note its ``id``.
         """
-        with hold_off():
+        with no_fork():
             from .._envelope import seal
         return seal(self._envelope, key)
 
@@ -70,7 +70,7 @@ class InputRequired(MCPError):
         The ``params`` of an `ElicitRequest` are `ElicitRequestFormParams` or `ElicitRequestURLParams`, as an
         ``elicitation_callback`` gets them; `mcp_sync.elicitation` helps with both.
         """
-        with hold_off():
+        with no_fork():
             from ..types.input_required import parse_input_requests
         return parse_input_requests(self._envelope["requests"]) or {}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Optional
 
-from .._concurrency.fork import hold_off
+from .._concurrency.fork import no_fork
 from ._base import MCPError
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class UrlElicitationRequired(RemoteError):
 
         Untrusted: see `mcp_sync.elicitation.check_url`.
         """
-        with hold_off():
+        with no_fork():
             from ..types.input_required import pages_to_visit
         return pages_to_visit(self.data)
 

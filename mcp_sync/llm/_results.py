@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .._concurrency.fork import hold_off
+from .._concurrency.fork import no_fork
 from ._names import check_vendor
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def pieces_of(result: types.CallToolResult) -> list[Piece]:
 
 
 def _pieces(block: Any) -> Iterator[Piece]:
-    with hold_off():
+    with no_fork():
         from ..types import content
     kind = getattr(block, "type", "")
     # What does not have the shape of its kind is an unknown block.
@@ -102,7 +102,7 @@ def _resource(resource: Any) -> Iterator[Piece]:
 
 
 def _data(mime_type: str, data: str, name: str) -> Piece:
-    with hold_off():
+    with no_fork():
         from ..types._binary import decode_base64, encode_base64
     try:
         # Vendors want the one form of base64, without line breaks.

@@ -8,7 +8,7 @@ from typing import Any, Optional
 
 from .. import types
 from .._concurrency.cancel import CancelToken
-from .._concurrency.fork import hold_off
+from .._concurrency.fork import no_fork
 from .._concurrency.threads import spawn
 from ..errors import InputRequired, MCPError, UsageError
 from ._calls import ToolCall, tool_calls
@@ -156,7 +156,7 @@ def _needs_schema(value: Any) -> bool:
 def _as_the_server_wants(arguments: JSON, schema: Any, vendor: str) -> JSON:
     rule = KEY_RULES.get(vendor)
     if rule is not None:
-        with hold_off():
+        with no_fork():
             from ._schemas import flat
         keys = {changed(key, rule): key for key in flat(schema)["properties"]}
         arguments = {keys.get(key, key): value for key, value in arguments.items()}

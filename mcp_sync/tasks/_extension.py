@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._concurrency.fork import hold_off
+from .._concurrency.fork import no_fork
 from ..extensions import Extension, Interim, Method
 
 GET = "tasks/get"
@@ -19,7 +19,7 @@ class _NotificationModel:
 
     @staticmethod
     def model_validate(message: dict[str, Any]) -> Any:
-        with hold_off():
+        with no_fork():
             from ._notification import TaskNotification
         return TaskNotification.model_validate(message)
 
@@ -47,6 +47,6 @@ class Tasks(Extension):
 
     def finish(self, interim: Interim) -> dict[str, Any]:
         """Follow a task to its end and return the result."""
-        with hold_off():
+        with no_fork():
             from ._calling import finish_call
         return finish_call(interim, interim.result)

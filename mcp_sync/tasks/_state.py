@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
-from .._concurrency.fork import hold_off
+from .._concurrency.fork import no_fork
 from .._protocol.brief import excerpt
 from .._protocol.echoed import is_text
 from ..errors import InvalidResult
@@ -57,7 +57,7 @@ class TaskState:
         Raises:
             InvalidResult: One of them is malformed.
         """
-        with hold_off():
+        with no_fork():
             from ..types.input_required import parse_input_requests
         requests = self.raw.get("inputRequests") if self.status == INPUT_REQUIRED else None
         found = parse_input_requests(requests) if isinstance(requests, dict) else {}

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn, Optional
 
 from .._concurrency.deadline import Deadline
-from .._concurrency.fork import hold_off
+from .._concurrency.fork import no_fork
 from ..errors import UsageError
 from ._base import Channel, Settings, Target
 
@@ -78,7 +78,7 @@ def _opened(target: Target) -> Iterator[OpenedTransport]:
 @contextmanager
 def streamablehttp_client(url: str, **options: Any) -> Iterator[OpenedTransport]:
     """Open Streamable HTTP, with the arguments of `StreamableHTTP`."""
-    with hold_off():
+    with no_fork():
         from ._http.target import StreamableHTTP
     with _opened(StreamableHTTP(url, **options)) as transport:
         yield transport
@@ -87,7 +87,7 @@ def streamablehttp_client(url: str, **options: Any) -> Iterator[OpenedTransport]
 @contextmanager
 def sse_client(url: str, **options: Any) -> Iterator[OpenedTransport]:
     """Open HTTP with SSE, the transport of revision 2024-11-05, with the arguments of `LegacySSE`."""
-    with hold_off():
+    with no_fork():
         from ._legacy_sse.target import LegacySSE
     with _opened(LegacySSE(url, **options)) as transport:
         yield transport
@@ -96,7 +96,7 @@ def sse_client(url: str, **options: Any) -> Iterator[OpenedTransport]:
 @contextmanager
 def stdio_client(command: Any, *arguments: Any, **options: Any) -> Iterator[OpenedTransport]:
     """Open a server process, with the arguments of `Stdio`, or a `Stdio` itself."""
-    with hold_off():
+    with no_fork():
         from ._stdio.target import Stdio
     target = command if isinstance(command, Stdio) else Stdio(command, *arguments, **options)
     with _opened(target) as transport:
@@ -106,7 +106,7 @@ def stdio_client(command: Any, *arguments: Any, **options: Any) -> Iterator[Open
 @contextmanager
 def websocket_client(url: str, **options: Any) -> Iterator[OpenedTransport]:
     """Open a WebSocket, with the arguments of `WebSocket`."""
-    with hold_off():
+    with no_fork():
         from ._websocket.target import WebSocket
     with _opened(WebSocket(url, **options)) as transport:
         yield transport

@@ -13,7 +13,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from mcp_sync._concurrency.fork import hold_off
+from mcp_sync._concurrency.fork import no_fork
 
 if TYPE_CHECKING:
     from mcp_sync.types._base import WireModel as WireModel
@@ -167,7 +167,7 @@ def __getattr__(name: str) -> Any:
     submodule = _HOME.get(name)
     if submodule is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    with hold_off():
+    with no_fork():
         value = getattr(import_module(f"{__name__}.{submodule}"), name)
     globals()[name] = value
     return value

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import to_jsonable_python
 
-from mcp_sync._concurrency.fork import hold_off
+from mcp_sync._concurrency.fork import no_fork
 from mcp_sync.types._lenient import BUILT_BY_HAND, in_plain_words
 
 __all__ = ["WireModel", "wire_name"]
@@ -115,7 +115,7 @@ class WireModel(BaseModel):
         _types_namespace: Any = None,
     ) -> bool | None:
         """Build the validator, one thread at a time; pydantic calls this on first use."""
-        with hold_off(), _build_lock:
+        with no_fork(), _build_lock:
             if cls.__pydantic_complete__ and not force:
                 return None
             return super().model_rebuild(

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Union
 
-from mcp_sync._concurrency.fork import hold_off
+from mcp_sync._concurrency.fork import no_fork
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,13 +72,13 @@ class Contents:
                 Nothing new was left there.
             ValueError: The server sent something that is not base64.
         """
-        with hold_off():
+        with no_fork():
             from mcp_sync.types._saving import save
         return save(self._content_blocks(), folder, limit, overwrite)
 
     def _repr_html_(self) -> str:
         """Return the result for a notebook; nothing that a server sent is run there."""
-        with hold_off():
+        with no_fork():
             from mcp_sync.types._html import result_html
         return result_html(self, self._content_blocks())
 

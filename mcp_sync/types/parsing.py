@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pydantic import ValidationError
 
-from mcp_sync._concurrency.fork import hold_off
+from mcp_sync._concurrency.fork import no_fork
 from mcp_sync.types._base import WireModel
 from mcp_sync.types._lenient import first_problem
 from mcp_sync.types.messages import UnknownNotification, UnknownRequest
@@ -91,6 +91,6 @@ def _parse(message: dict[str, Any], table: dict[str, tuple[str, str]], unknown: 
 
 @cache
 def _load(submodule: str, name: str) -> type[WireModel]:
-    with hold_off():
+    with no_fork():
         model: type[WireModel] = getattr(import_module(f"mcp_sync.types.{submodule}"), name)
     return model

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal, Optional
 
-from mcp_sync._concurrency.fork import hold_off
+from mcp_sync._concurrency.fork import no_fork
 from mcp_sync.types._base import WireModel
 from mcp_sync.types._contents import Contents
 from mcp_sync.types._lenient import Entries, Kept, Lenient
@@ -72,7 +72,7 @@ class ListPromptsResult(PaginatedResult, CacheableResult):
 
     def _repr_html_(self) -> str:
         """Return the list for a notebook."""
-        with hold_off():
+        with no_fork():
             from mcp_sync.types._html import list_html
         return list_html(self.prompts, "name")
 

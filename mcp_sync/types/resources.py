@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Optional, Union
 
 from pydantic import Field
 
-from mcp_sync._concurrency.fork import hold_off
+from mcp_sync._concurrency.fork import no_fork
 from mcp_sync.types._base import WireModel
 from mcp_sync.types._binary import decode_base64, encode_base64
 from mcp_sync.types._contents import Contents
@@ -131,7 +131,7 @@ class ListResourcesResult(PaginatedResult, CacheableResult):
 
     def _repr_html_(self) -> str:
         """Return the list for a notebook."""
-        with hold_off():
+        with no_fork():
             from mcp_sync.types._html import list_html
         return list_html(self.resources, "uri")
 
@@ -143,7 +143,7 @@ class ListResourceTemplatesResult(PaginatedResult, CacheableResult):
 
     def _repr_html_(self) -> str:
         """Return the list for a notebook."""
-        with hold_off():
+        with no_fork():
             from mcp_sync.types._html import list_html
         return list_html(self.resource_templates, "uri_template")
 

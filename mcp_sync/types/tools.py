@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Optional
 from pydantic import Field, InstanceOf, ValidationInfo
 from pydantic_core import PydanticCustomError
 
-from mcp_sync._concurrency.fork import hold_off
+from mcp_sync._concurrency.fork import no_fork
 from mcp_sync.types._base import WireModel
 from mcp_sync.types._contents import Contents
 from mcp_sync.types._lenient import Entries, Kept, Lenient, OrElse, is_built_by_hand, or_default, refuse
@@ -76,7 +76,7 @@ class Tool(BaseMetadata, Icons):
 
     def _repr_html_(self) -> str:
         """Return the tool for a notebook."""
-        with hold_off():
+        with no_fork():
             from mcp_sync.types._html import tool_html
         return tool_html(self)
 
@@ -88,7 +88,7 @@ class ListToolsResult(PaginatedResult, CacheableResult):
 
     def _repr_html_(self) -> str:
         """Return the list for a notebook."""
-        with hold_off():
+        with no_fork():
             from mcp_sync.types._html import list_html
         return list_html(self.tools, "name")
 

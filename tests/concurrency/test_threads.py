@@ -136,7 +136,7 @@ def test_a_fork_waits_until_other_threads_have_imported_and_built(monkeypatch):
     monkeypatch.setattr(fork.time, "sleep", lambda seconds: waits.set())
 
     def import_something():
-        with fork.hold_off():
+        with fork.no_fork():
             begun.set()
             assert waits.wait(10), "the fork did not wait"
             order.append("imported")
@@ -144,7 +144,7 @@ def test_a_fork_waits_until_other_threads_have_imported_and_built(monkeypatch):
     begun = threading.Event()
     importing = spawn("weather", "importer", import_something)
     assert begun.wait(10)
-    with fork.hold_off():  # Its own work does not keep a thread from forking.
+    with fork.no_fork():  # Its own work does not keep a thread from forking.
         fork._before_fork()
         order.append("forked")
     fork._after_fork_in_parent()
@@ -158,7 +158,7 @@ def test_what_begins_while_a_fork_waits_lets_it_go_first():
     order = []
 
     def work():
-        with fork.hold_off():
+        with fork.no_fork():
             first.set()
             assert second_waits.wait(10)
             assert not order
@@ -166,7 +166,7 @@ def test_what_begins_while_a_fork_waits_lets_it_go_first():
     def work_too():
         assert forking.wait(10)
         second_waits.set()
-        with fork.hold_off():
+        with fork.no_fork():
             order.append("second")
 
     first, forking, second_waits = threading.Event(), threading.Event(), threading.Event()
@@ -186,9 +186,9 @@ def test_what_begins_while_a_fork_waits_lets_it_go_first():
 def test_work_within_work_does_not_wait_for_a_fork_that_waits_for_it(monkeypatch):
     sleeps = []
     monkeypatch.setattr(fork.time, "sleep", sleeps.append)
-    with fork.hold_off():
+    with fork.no_fork():
         monkeypatch.setattr(fork, "_forking", [-1])
-        with fork.hold_off():
+        with fork.no_fork():
             pass
     assert not sleeps
     assert not fork._busy

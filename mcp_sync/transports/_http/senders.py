@@ -17,7 +17,7 @@ from requests.hooks import dispatch_hook
 from requests.structures import CaseInsensitiveDict
 from requests.utils import get_auth_from_url, get_netrc_auth
 
-from ..._concurrency.fork import hold_off
+from ..._concurrency.fork import no_fork
 from ..._protocol.urls import is_loopback, public_url
 from ..._version import __version__
 from ...errors import UsageError
@@ -286,7 +286,7 @@ def _prepared(url: str) -> str:
     request = requests.PreparedRequest()
     try:
         # It imports what a host beyond ASCII needs.
-        with hold_off():
+        with no_fork():
             request.prepare_url(url, None)
     except requests.RequestException as error:
         raise UsageError(f"the URL {public_url(url)!r} cannot be used") from error

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 from urllib.parse import urlsplit, urlunsplit
 
 from ..._arguments import check_no_class
-from ..._concurrency.fork import hold_off
+from ..._concurrency.fork import no_fork
 from ..._protocol.headers import checked_headers
 from ..._protocol.urls import origin, public_url
 from ...errors import UsageError
@@ -111,7 +111,7 @@ class StreamableHTTP(HTTPTarget):
             settings: Those of the client.
             shared: What it has in common with the channels of other principals.
         """
-        with hold_off():
+        with no_fork():
             from .channel import HTTPChannel
 
         return HTTPChannel(self, settings, shared)

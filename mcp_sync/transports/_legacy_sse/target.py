@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from ..._concurrency.fork import hold_off
+from ..._concurrency.fork import no_fork
 from ..._protocol.urls import origin
 from .._base import Channel, Settings
 from .._http.target import HTTPTarget
@@ -41,7 +41,7 @@ class LegacySSE(HTTPTarget):
 
     def channel(self, settings: Settings) -> Channel:
         """Make a new channel. Opens nothing."""
-        with hold_off():
+        with no_fork():
             from .channel import LegacySSEChannel
 
         return LegacySSEChannel(self, settings)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Optional, Union
 from urllib.parse import urlsplit
 
-from ..._concurrency.fork import hold_off
+from ..._concurrency.fork import no_fork
 from ..._protocol.urls import origin, public_url
 from ...errors import UsageError
 from ...options import check_seconds
@@ -88,7 +88,7 @@ class WebSocket:
 
     def channel(self, settings: Settings) -> Channel:
         """Make a new channel. Opens nothing."""
-        with hold_off():
+        with no_fork():
             from .channel import WebSocketChannel
 
         return WebSocketChannel(self, settings)

@@ -21,7 +21,7 @@ from urllib3.connection import CertificateError  # type: ignore[attr-defined]
 from urllib3.exceptions import HTTPError
 from urllib3.util.proxy import connection_requires_http_tunnel
 
-from ...._concurrency.fork import hold_off
+from ...._concurrency.fork import no_fork
 from ...._protocol.urls import DEFAULT_PORTS, public_url
 from ..exchange import Exchange
 from .pool import POOL_CLASSES, BoundedPool, Tunnel
@@ -34,7 +34,7 @@ _ROUTES_KEPT = 32
 def _pool_classes(proxy: str) -> dict[str, Any]:
     if not proxy.lower().startswith("socks"):
         return POOL_CLASSES
-    with hold_off():
+    with no_fork():
         from .socks import SOCKS_POOL_CLASSES
 
     return SOCKS_POOL_CLASSES
