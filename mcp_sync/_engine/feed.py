@@ -92,12 +92,12 @@ class Feed:
     def end(self, how: str, error: Optional[BaseException] = None) -> None:
         """End it; only the first time counts. What waits is still consumed, unless this side closed it."""
         with self._lock:
-            if self.ended is not None:
-                return
-            if how == CLOSED and self.on_news is None:
-                self._events.clear()
-            self.error = error
-            self.ended = how
+            if self.ended is None:
+                if how == CLOSED and self.on_news is None:
+                    self._events.clear()
+                self.error = error
+                self.ended = how
+        # Also the second time: a signal handler may have interrupted the first.
         self._room.ring()
         self._tell()
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 from collections.abc import Iterator
 
 import pytest
+from concurrency.striking import strike_at
 from engine.background import PATIENCE, Background, wait_until
 
 from mcp_sync._concurrency.deadline import Deadline
@@ -115,6 +117,20 @@ def test_the_end_wakes_whoever_waits_for_room_or_for_an_event(how: str) -> None:
     producer.join()
     assert consumer.result() is None
     assert everything(full) == ([] if how == CLOSED else [ToolsChanged()])
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="signals are looked for at more points, unsafe ones")
+def test_the_next_end_wakes_whom_a_signal_handler_has_kept_from_being_woken() -> None:
+    number, more = 1, True
+    while more:
+        feed = Feed(10)
+        consumer = Background(feed.take, Deadline(None))
+        wait_until(functools.partial(len, feed._news._latches))
+        more = strike_at(number, functools.partial(feed.end, CLOSED), "/_engine/feed.py")
+        feed.end(CLOSED)
+        assert consumer.result() is None, number
+        number += 1
+    assert number > 3
 
 
 def test_only_the_first_end_counts_and_nothing_comes_after_it() -> None:
