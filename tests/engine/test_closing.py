@@ -398,3 +398,16 @@ def test_an_interrupted_with_statement_is_not_held_up_by_a_stubborn_server():
         assert time.monotonic() - started < 25
     finally:
         signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="signals are looked for at more points, unsafe ones")
+def test_a_signal_handler_that_interrupts_the_end_of_a_stream_leaves_nothing_locked_there():
+    clients, more = [], True
+    with FakeServer(versions="legacy").serve_http() as endpoint:
+        while more:
+            client = Client(endpoint.url, message_handler=lambda message: None).open()
+            clients.append(client)
+            stop = client._engine._connection.channel._stream.stop
+            more = strike_at(len(clients), stop, only="")
+            Background(client.close).join()
+    assert len(clients) > 3

@@ -9,6 +9,7 @@ from contextlib import closing
 from typing import Optional
 
 from ..._concurrency.deadline import Deadline
+from ..._concurrency.locks import Latch
 from ..._concurrency.pending import PendingCall
 from ..._concurrency.threads import spawn
 from ..._protocol.recovery import Attempts, ends_resumption, resume_delay
@@ -150,7 +151,7 @@ class GetStream:
         self._inbound = inbound
         self._retry = retry
         self._connect_timeout = connect
-        self._stopped = threading.Event()
+        self._stopped = Latch()
         self._exchange: Optional[Exchange] = None
         self._last_id = ""
         self.threads: list[threading.Thread] = []
@@ -166,7 +167,7 @@ class GetStream:
 
     def stop(self) -> None:
         """Have the thread end. From any thread; does not block."""
-        self._stopped.set()
+        self._stopped.open()
         exchange = self._exchange
         if exchange is not None:
             exchange.abort()
@@ -182,7 +183,7 @@ class GetStream:
         except ReferenceError:
             pass  # The client is gone.
         except Exception as error:
-            if not self._stopped.is_set():
+            if not self._stopped.is_open:
                 self._give_up(error)
 
     def _read_until_refused(self) -> None:
@@ -199,25 +200,25 @@ class GetStream:
             except FOREIGN as error:
                 fault = error
                 attempts = attempts.after(0, False, 0.0)
-            if self._stopped.is_set():
+            if self._stopped.is_open:
                 return
             seconds = resume_delay(attempts, delay, self._retry)
             if seconds is None:
                 text = f"GET: the stream of {self._peer} does not stay open"
                 raise ConnectionLost(text) from root_of(fault)
-            if self._stopped.wait(seconds):
+            if self._stopped.wait(Deadline(seconds)):
                 return
 
     def _read(self) -> Ended:
         self._exchange = exchange = Exchange(Deadline(None), self._connect_timeout)
-        if self._stopped.is_set():
+        if self._stopped.is_open:
             exchange.abort()
         with closing(self._endpoint.get(self._last_id, exchange)) as reply:
             if not is_event_stream(reply):
                 # A server that has no such stream may say 404, too.
                 in_session = self._endpoint.in_session if self.has_stood else None
                 self._reader.reject(reply, exchange, "GET", in_session)
-            if not self._stopped.is_set():
+            if not self._stopped.is_open:
                 self._inbound.stream_stands(self.has_stood and not self._last_id)
             self.has_stood = True
             ended = self._reader.events(reply, exchange, None)
