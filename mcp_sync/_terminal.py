@@ -50,9 +50,10 @@ class TerminalPrompt:
 
     def __call__(self, context: CallbackContext, params: Any) -> types.ElicitResult:
         """Answer an elicitation."""
-        if not interactive():
-            return types.ElicitResult.decline()
         with self._turn, self.room():
+            # Only here: what draws in the terminal may have put itself in the place of standard error.
+            if not interactive():
+                return types.ElicitResult.decline()
             try:
                 if isinstance(params, types.ElicitRequestURLParams):
                     return self._visit(context, params)
