@@ -56,7 +56,7 @@ class Registry(Unpicklable):
         # The newest first. Replaced as a whole, under the lock; read without it.
         self._overrides: tuple[Shelf, ...] = ()
         # Guards the replacement of `_overrides`, which includes no I/O and no waiting.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         fork.watch(self)
         if "timeout" in options:
             check_seconds("timeout", options["timeout"])
@@ -181,7 +181,7 @@ class Registry(Unpicklable):
 
     def after_fork_in_child(self) -> None:
         """Replace locks that another thread may have held. The clients see to themselves."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         for shelf in (self._base, *self._overrides):
             shelf.after_fork_in_child()
 

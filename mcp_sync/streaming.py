@@ -57,7 +57,7 @@ class _Queue(DirectSink):
         self._room = Bell()
         self._is_wanted = True
         # Guards `dropped` and the adding of reports. Nobody waits under it.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def __call__(self, progress: float, total: Optional[float], message: Optional[str]) -> None:
         """Add a report; where the queue is full, the oldest one makes room."""

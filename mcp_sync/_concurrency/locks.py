@@ -61,6 +61,12 @@ def is_running(method: Callable[..., Any], owner: object, thread: Optional[int] 
     return False
 
 
+def is_mine(lock: Any) -> bool:
+    """Look whether this thread holds a re-entrant lock: then a signal handler asks, or a finaliser."""
+    mine: bool = lock._is_owned()  # As `threading.Condition` asks.
+    return mine
+
+
 class Latch:
     """Opens once and stays open. Unlike `threading.Event` it runs no Python code under a lock of its own."""
 

@@ -16,7 +16,7 @@ class KnownServers:
         self._known: OrderedDict[Hashable, bool] = OrderedDict()
         self._size = size
         # Guards the table.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         fork.watch(self)
 
     def __contains__(self, identity: Hashable) -> bool:
@@ -34,7 +34,7 @@ class KnownServers:
 
     def after_fork_in_child(self) -> None:
         """Replace a lock that another thread may have held."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
 
 # The handshake, and HTTP with SSE.

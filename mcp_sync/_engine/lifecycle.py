@@ -16,6 +16,7 @@ from typing import Any, Callable, Optional, Protocol
 from .._concurrency import fork
 from .._concurrency.cancel import CancelToken
 from .._concurrency.deadline import Deadline
+from .._concurrency.locks import is_mine
 from .._concurrency.threads import join_all, spawn
 from .._protocol import methods
 from .._protocol.eras import Era
@@ -156,7 +157,15 @@ class Lifecycle:
         Each caller waits by its own deadline, and one that gives up spoils it for no other: the
         opening has a thread and a bound of its own. Only with a ``negotiation`` it is done where the
         plan does not allow it.
+
+        Raises:
+            UsageError: A signal handler asks, and the thread that it interrupts holds up the opening.
         """
+        if is_mine(self._lock):
+            raise UsageError(
+                "a signal handler cannot wait for the connection while the thread that it interrupts is just "
+                "about to open or change it; let it raise, set a flag, or start a thread"
+            )
         with self._lock:
             if self._closed:
                 raise ClientClosed("the client is closed")

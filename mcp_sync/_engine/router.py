@@ -81,7 +81,7 @@ class Router:
         self._watching: tuple[Notified, ...] = ()
         self.counters = Counters()
         # Guards the replacement of `_watching`; whoever reads it takes the tuple as it is.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     @property
     def callback_workers(self) -> tuple[Workers, ...]:
@@ -183,7 +183,7 @@ class Router:
 
     def after_fork_in_child(self) -> None:
         """Forget the parent's threads."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._watching = ()
         self.counters.after_fork_in_child()
         for workers in (self.worker, self.crew.handlers, self.sender):

@@ -46,7 +46,7 @@ class Common:
         self._ending: Optional[weakref.finalize[..., Common]] = None
         self.leaving = Leaving(engine.plan.settings.name)
         # Guards `_shared`. Nothing is sent or awaited under it.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         fork.watch(self)
 
     def connections(self, target: Target) -> Shared:
@@ -106,7 +106,7 @@ class Common:
 
     def after_fork_in_child(self) -> None:
         """Drop the inherited connections."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self.leaving.after_fork_in_child()
         if self._shared is not None and self._ending is not None:
             self._ending.detach()
@@ -130,7 +130,7 @@ class SiblingRouter(Router):
 
     def after_fork_in_child(self) -> None:
         """Forget what watched in the parent; the client sees to the threads."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._watching = ()
         self.counters.after_fork_in_child()
 

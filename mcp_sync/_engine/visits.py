@@ -78,7 +78,7 @@ class _Visits:
         self._waiting = waiting
         self._waiter: Optional[PendingCall] = None
         # Guards both: the reading thread takes visits out while the caller begins to wait.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     @property
     def over(self) -> bool:

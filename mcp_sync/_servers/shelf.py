@@ -69,7 +69,7 @@ class Shelf:
         self._closed = False
         # Guards the entries of `clients`, `_brought` and `_read`, and `_closed`. Nothing is read, made,
         # opened or closed under it.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def servers(self) -> Mapping[str, Any]:
         """Return what names the servers. Reads the configuration the first time.
@@ -219,4 +219,4 @@ class Shelf:
 
     def after_fork_in_child(self) -> None:
         """Replace a lock that another thread may have held. The clients see to themselves."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()

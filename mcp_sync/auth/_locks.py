@@ -43,7 +43,7 @@ class ThreadLocks:
 
     def _renew(self) -> None:
         # Guards the table. Nothing happens under it.
-        self._guard = threading.Lock()
+        self._guard = threading.RLock()
         # A lock is there as long as somebody holds it or waits for it, so the table does not grow; and one
         # whose holder was struck down by a signal handler before it knew that it was one goes with it.
         self._locks: WeakValueDictionary[Hashable, _Lock] = WeakValueDictionary()

@@ -82,7 +82,7 @@ class MemoryStore:
 
     def _renew(self) -> None:
         # Makes comparing and setting one step. Nothing else happens under it.
-        self._guard = threading.Lock()
+        self._guard = threading.RLock()
 
     def after_fork_in_child(self) -> None:
         """Replace what a thread of the parent may have locked."""

@@ -78,7 +78,7 @@ class Members(Unpicklable):
         self._prompt_names = Names("prompt", names, separator, for_models)
         self._shelf = Shelf("group", servers, inputs, options, self._rules.of)
         # Held while servers are added or removed, so that no change gets lost. No I/O, and no waiting.
-        self._changing = threading.Lock()
+        self._changing = threading.RLock()
         self._shelf.servers()
         fork.watch(self)
 
@@ -210,7 +210,7 @@ class Members(Unpicklable):
 
     def after_fork_in_child(self) -> None:
         """Replace locks that another thread may have held. The clients see to themselves."""
-        self._changing = threading.Lock()
+        self._changing = threading.RLock()
         # Whoever asks them is not in this process.
         self._slow = Slow()
         self._shelf.after_fork_in_child()

@@ -49,7 +49,7 @@ class Names:
         self._separator = separator
         self._for_models = for_models
         # Guards both. Nothing but look-ups and digests under it.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._origins: dict[str, Origin] = {}
         self._names: dict[Origin, str] = {}
 
@@ -97,7 +97,7 @@ class Names:
 
     def after_fork_in_child(self) -> None:
         """Replace a lock that another thread may have held."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def _wanted(self, origin: Origin, servers: Iterable[str]) -> str:
         natural = f"{origin.server}{self._separator}{origin.name}"

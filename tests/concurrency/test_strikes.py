@@ -9,7 +9,8 @@ import sys
 import pytest
 from engine.background import Background, wait_until
 
-from mcp_sync import Client, ClientClosed, UsageError
+from mcp_sync import Client, ClientClosed, InMemory, UsageError
+from mcp_sync.registry import Registry
 from mcp_sync.testing import FakeServer
 from mcp_sync.transports import _duplex
 from mcp_sync.transports._stdio import reader
@@ -19,6 +20,7 @@ from .striking import strike_at
 pytestmark = pytest.mark.heavy
 
 SERVER = """
+from mcp_sync.registry import Registry
 from mcp_sync.testing import FakeServer
 
 def echo(n: int) -> dict:
@@ -104,6 +106,7 @@ def test_a_handler_that_raises_while_a_caller_reads_leaves_the_turn_to_others(mo
 
 
 COUNTING = """
+from mcp_sync.registry import Registry
 from mcp_sync.testing import FakeServer
 
 calls = []
@@ -164,3 +167,63 @@ def test_a_handler_may_close_at_any_point_of_a_write(transport):
             number += 1
     assert "closed" in outcomes
     assert number > 5
+
+
+def open_a_client(registry, client):
+    with Client(InMemory(SERVER_HERE)) as new:
+        new.list_tools()
+
+
+def open_an_older_client(registry, client):
+    with Client(InMemory(OLDER_SERVER)) as new:
+        new.send_ping()
+
+
+def look_up(registry, client):
+    assert registry["one"].call_tool("echo", {"n": 1}).structured_content == {"n": 1}
+
+
+def override(registry, client):
+    with registry.override({"one": InMemory(SERVER_HERE)}):
+        look_up(registry, client)
+
+
+def listen(registry, client):
+    with client.listen(tools=True):
+        pass
+
+
+SERVER_HERE = FakeServer([echo])
+OLDER_SERVER = FakeServer([echo], versions=["2025-06-18"])
+
+
+# (Where the server in this process is struck, it is that which is stuck.)
+@pytest.mark.parametrize(
+    ("deed", "where"),
+    [
+        (open_a_client, "/_engine/"),
+        (open_an_older_client, "/_engine/"),
+        (look_up, "/_engine/lifecycle.py"),
+        (look_up, "/_servers/"),
+        (override, "/registry.py"),
+        (override, "/_servers/"),
+        (listen, "/_engine/"),
+    ],
+)
+def test_a_handler_may_do_what_its_thread_is_just_doing_or_is_told_that_it_cannot(deed, where):
+    def handler():
+        # What it is told: it would wait for the thread that it interrupts.
+        with contextlib.suppress(UsageError):
+            do()
+
+    more, number = True, 1
+    while more:
+        registry, other = (Registry({"one": InMemory(SERVER_HERE)}) for _ in range(2))
+        with registry, other, Client(InMemory(SERVER_HERE)) as client:
+            # Of what is only half imported no handler can make use.
+            deed(other, client)
+            do = functools.partial(deed, registry, client)
+            # On a thread of its own, so that one that is stuck can be told.
+            more = Background(strike_at, number, do, where, handler).result()
+        number += 3 if where == "/_engine/" else 1
+    assert number > 20

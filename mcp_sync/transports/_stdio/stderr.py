@@ -32,7 +32,7 @@ class StderrTail:
     def __init__(self, sink: Any, lines: int, secrets: Sequence[str] = ()) -> None:
         self._secrets = secrets
         # Guards the lines and the open one; nothing foreign runs under it.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._lines: deque[bytes] = deque(maxlen=lines)
         self._size = 0
         self._open = b""
