@@ -161,11 +161,7 @@ class Lifecycle:
         Raises:
             UsageError: A signal handler asks, and the thread that it interrupts holds up the opening.
         """
-        if is_mine(self._lock):
-            raise UsageError(
-                "a signal handler cannot wait for the connection while the thread that it interrupts is just "
-                "about to open or change it; let it raise, set a flag, or start a thread"
-            )
+        interrupts = is_mine(self._lock)
         with self._lock:
             if self._closed:
                 raise ClientClosed("the client is closed")
@@ -174,6 +170,11 @@ class Lifecycle:
                 return connection
             if negotiation is None and not self.plan.reopen:
                 self._refuse_reopening(connection)
+            if interrupts:
+                raise UsageError(
+                    "a signal handler cannot wait for the connection while the thread that it interrupts is "
+                    "just about to open or change it; let it raise, set a flag, or start a thread"
+                )
             opening = self._opening or self._begin_opening(negotiation)
         return opening.join(deadline, cancel)
 
